@@ -1,0 +1,60 @@
+# Everything below builds with the same flags, so that all targets share what the
+# Go build cache holds.
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
+
+PREFIX ?=
+VERSION ?=
+WRITE ?=
+BINDIR = $(if $(PREFIX),$(PREFIX)/bin,$(shell go env GOPATH)/bin)
+LDFLAGS = -s -w $(if $(VERSION),-X main.version=$(VERSION))
+CONTROLPLANE = testdata/controlplane/build.sh
+LINT = .ci/lint/go.mod
+TESTFLAGS ?=
+TIMEOUT ?= 40m
+
+.PHONY: all build install test test-unit demo lint bench controlplane controlplane-dir release clean help
+
+all: build ## Same as build
+
+build: ## Build bin/kubectl-crdver, and its second name for completion
+	go build -ldflags '$(LDFLAGS)' -o bin/kubectl-crdver ./cmd/kubectl-crdver
+	ln -sf kubectl-crdver bin/kubectl_complete-crdver
+
+install: build ## Install both into PREFIX/bin, or into GOPATH/bin
+	mkdir -p '$(BINDIR)'
+	cp bin/kubectl-crdver '$(BINDIR)/kubectl-crdver'
+	ln -sf kubectl-crdver '$(BINDIR)/kubectl_complete-crdver'
+
+test: build controlplane ## Run all tests, building the control plane if there is none
+	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" go test -tags controlplane -timeout $(TIMEOUT) $(TESTFLAGS) ./...
+
+test-unit: ## Run the tests that need no API server
+	go test -short $(TESTFLAGS) ./...
+
+demo: build ## Show a CRD's way from v1beta1 to v1 on a throwaway API server (KEEP=1, DEMO_KUBECONFIG=file)
+	@echo 'compiling the API server; this takes some minutes the first time, and seconds afterwards'
+	go build -o bin/crdver-demo ./cmd/crdver-demo
+	@bin/crdver-demo
+
+lint: ## Run golangci-lint and go vet
+	go tool -modfile=$(LINT) golangci-lint run ./...
+	go vet -tags controlplane ./...
+
+bench: ## Run the benchmarks
+	go test -bench . -run '^$$' $(TESTFLAGS) ./...
+
+controlplane: ## Build kube-apiserver, kube-controller-manager, kubectl and etcd into a cache, once
+	@$(CONTROLPLANE) >/dev/null
+
+controlplane-dir: ## Print the directory of the control plane
+	@$(CONTROLPLANE) --dir
+
+release: ## Build the archives of a release and its krew manifest into dist/ (VERSION=vX.Y.Z, WRITE=1)
+	go run ./cmd/crdver-release -version '$(or $(VERSION),$(shell sed -n 's/^  version: //p' krew-manifest.yaml))' -out dist $(if $(WRITE),-write)
+
+clean: ## Delete what the other targets put into the tree
+	rm -rf bin dist
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,93 @@
+// Command kubectl-crdver is the kubectl plugin "kubectl crdver". Called by the
+// name kubectl_complete-crdver it answers kubectl's questions about completion.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	// The authentication plugins that kubeconfigs may name.
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
+
+	"github.com/crdver/kubectl-crdver/pkg/cmd"
+)
+
+// completionName is the name that kubectl looks for, on PATH, to complete the
+// words that come after "kubectl crdver".
+const completionName = "kubectl_complete-crdver"
+
+// patience is how long an interrupted command may take to stop before the
+// user is told that it has heard.
+const patience = time.Second
+
+// version is set by the release with -ldflags "-X main.version=v1.2.3".
+var version string //nolint:gochecknoglobals // only the linker can set it
+
+func main() {
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	os.Exit(run(streams, os.Args, signals, os.Exit))
+}
+
+// run is the program: it returns the exit code. The first signal cancels what
+// is running, the second calls exit at once.
+func run(streams genericiooptions.IOStreams, argv []string, signals <-chan os.Signal, exit func(code int)) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go watchSignals(ctx, cancel, signals, streams.ErrOut, exit)
+
+	root := cmd.NewRootCommand(streams, cmd.WithVersion(version))
+	root.SetArgs(arguments(argv))
+	err := root.ExecuteContext(ctx)
+	cmd.PrintError(streams.ErrOut, err)
+	return cmd.ExitCode(err)
+}
+
+// watchSignals ends the command on the first signal and the process on the
+// second.
+func watchSignals(ctx context.Context, cancel context.CancelFunc, signals <-chan os.Signal, errOut io.Writer, exit func(code int)) {
+	select {
+	case <-signals:
+		cancel()
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-signals:
+	case <-time.After(patience):
+		// The notice is a courtesy: nothing depends on its being written.
+		_, _ = fmt.Fprintln(errOut, "Interrupted: finishing what is in hand; interrupt again to stop at once")
+		<-signals
+	}
+	exit(cmd.ExitInterrupted)
+}
+
+// arguments returns the arguments for the root command: those of the process,
+// or, under the name that kubectl calls for completion, the words to complete.
+func arguments(argv []string) []string {
+	if len(argv) == 0 {
+		return []string{}
+	}
+	words := argv[1:]
+	name := filepath.Base(argv[0])
+	if strings.EqualFold(filepath.Ext(name), ".exe") {
+		name = name[:len(name)-len(".exe")]
+	}
+	if name != completionName {
+		return append([]string{}, words...)
+	}
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	return append([]string{cobra.ShellCompRequestCmd}, words...)
+}

@@ -1,0 +1,198 @@
+package cluster
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Reason is the kind of failure of a request for an object.
+type Reason string
+
+// The reasons.
+const (
+	// ReasonInvalid means that the object breaks the schema of the version it
+	// was written through. Ratcheting forgives most old faults, but not
+	// `required` at the root of the schema, nor a missing list-map key (fact 12).
+	ReasonInvalid Reason = "Invalid"
+	// ReasonAdmissionDenied means that a webhook, a policy or another admission
+	// plugin refused.
+	ReasonAdmissionDenied Reason = "AdmissionDenied"
+	// ReasonForbidden means that the caller may not do this (RBAC).
+	ReasonForbidden Reason = "Forbidden"
+	// ReasonConversionFailed means that the object could not be converted between
+	// the version it is persisted at and the one of the request.
+	ReasonConversionFailed Reason = "ConversionFailed"
+	// ReasonTooLarge means that the object would be too large for the server or etcd.
+	ReasonTooLarge Reason = "TooLarge"
+	// ReasonUnavailable means that the server, or something it depends on, did
+	// not answer or asked to come back later.
+	ReasonUnavailable Reason = "Unavailable"
+	// ReasonOther is everything else.
+	ReasonOther Reason = "Other"
+)
+
+// Failure is what an error of the API server means for the object concerned.
+type Failure struct {
+	Reason Reason
+	// By is the name of the webhook or policy that refused or failed; empty if
+	// the server did not say.
+	By string
+	// Message is the server's own, with the values of fields left out, control
+	// characters escaped, and cut.
+	Message string
+}
+
+// Texts of the API server. It gives no other sign of these causes.
+const (
+	textCorrupt          = "corrupt object"
+	textStorageError     = "StorageError: "
+	textConversionHook   = "conversion webhook for "
+	textConversionFrom   = "request to convert CR from an invalid group/version"
+	textConversionTo     = "request to convert CR to an invalid group/version"
+	textInitializing     = "storage is (re)initializing"
+	textRequestTooLarge  = "etcdserver: request is too large"
+	textMessageTooLarge  = "trying to send message larger than max"
+	textEtcdUnavailable  = "etcdserver: "
+	textRBAC             = `" cannot `
+	textForbidden        = " is forbidden: "
+	textCredentialPlugin = "getting credentials: "
+)
+
+// hintCorrupt is added to what the server calls a corrupt object (fact 15).
+const hintCorrupt = " (the server calls every object that it cannot convert corrupt; it is usually intact: mend the conversion, or serve or re-add the version it is persisted at)"
+
+// Explain classifies an error of a request that reads or writes an object.
+func Explain(err error) Failure {
+	status, isStatus := statusOf(err)
+	if !isStatus {
+		reason := ReasonOther
+		if Transient(err) {
+			reason = ReasonUnavailable
+		}
+		return Failure{Reason: reason, Message: clean(err.Error())}
+	}
+	failure := classify(status)
+	message := status.Message
+	if strings.Contains(message, textCorrupt) {
+		message = corruptCause(message) + hintCorrupt
+	}
+	failure.Message = clean(message)
+	return failure
+}
+
+// classify looks at who speaks before it looks at the code: a webhook may refuse
+// with any code, 404, 409 and 503 among them, and a policy with 403, 413 or 422.
+func classify(status metav1.Status) Failure {
+	message := status.Message
+	if by, denied := deniedBy(message); denied {
+		return Failure{Reason: ReasonAdmissionDenied, By: by}
+	}
+	if match := regexp.MustCompile(`failed calling webhook "([^"]+)"`).FindStringSubmatch(message); match != nil {
+		return Failure{Reason: ReasonUnavailable, By: match[1]}
+	}
+	contains := func(texts ...string) bool {
+		for _, text := range texts {
+			if strings.Contains(message, text) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case contains(textConversionHook, textConversionFrom, textConversionTo, textCorrupt):
+		return Failure{Reason: ReasonConversionFailed}
+	case status.Code == http.StatusRequestEntityTooLarge, contains(textRequestTooLarge, textMessageTooLarge):
+		return Failure{Reason: ReasonTooLarge}
+	case status.Code == http.StatusUnprocessableEntity, status.Reason == metav1.StatusReasonInvalid:
+		return Failure{Reason: ReasonInvalid}
+	case status.Code == http.StatusUnauthorized:
+		return Failure{Reason: ReasonForbidden}
+	case status.Code == http.StatusForbidden:
+		// RBAC says who cannot do what; admission plugins say why not.
+		if !contains(textRBAC) && contains(textForbidden) {
+			return Failure{Reason: ReasonAdmissionDenied}
+		}
+		return Failure{Reason: ReasonForbidden}
+	case transientStatus(status):
+		return Failure{Reason: ReasonUnavailable}
+	}
+	return Failure{Reason: ReasonOther}
+}
+
+// deniedBy finds the webhook or policy that refused a request.
+func deniedBy(message string) (name string, denied bool) {
+	for _, expression := range []string{
+		`admission webhook "([^"]+)" denied the request`,
+		`admission webhook "([^"]+)" does not support dry run`,
+		`ValidatingAdmissionPolicy '([^']+)' (?:with binding '[^']+' )?denied request`,
+		`policy ['"]([^'"]+)['"] (?:with binding '[^']+' )?denied request`,
+	} {
+		if match := regexp.MustCompile(expression).FindStringSubmatch(message); match != nil {
+			return match[1], true
+		}
+	}
+	return "", false
+}
+
+// AboutObject tells whether a 404 or 409 is the server's own word about the
+// object itself: that it is not there, or not as the request demands. A webhook
+// that refuses with that code, or a version that is no longer served (404 for
+// the path), must not be taken for it: the object would count as gone.
+func AboutObject(err error, resource, name string) bool {
+	status, isStatus := statusOf(err)
+	if !isStatus || status.Details == nil || status.Details.Name != name || status.Details.Kind != resource {
+		return false
+	}
+	if _, denied := deniedBy(status.Message); denied {
+		return false
+	}
+	for _, cause := range status.Details.Causes {
+		if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
+			return false // The answer was not a Status; client-go made one up.
+		}
+	}
+	switch status.Reason {
+	case metav1.StatusReasonNotFound, metav1.StatusReasonConflict:
+		return true
+	default:
+		return false
+	}
+}
+
+// Initializing tells whether a LIST was answered 429 "storage is
+// (re)initializing". It is not throttling: the server could not fill its cache of
+// the resource, which may last for ever (fact 14). A LIST with limit 1 and
+// without a selector goes past the cache and tells the cause.
+func Initializing(err error) bool {
+	status, isStatus := statusOf(err)
+	return isStatus && strings.Contains(status.Message, textInitializing)
+}
+
+func statusOf(err error) (metav1.Status, bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return metav1.Status{}, false
+	}
+	return status.Status(), true
+}
+
+// corruptCause takes the cause out of "Internal error occurred: StorageError:
+// corrupt object, Code: 7, Key: ..., AdditionalErrorMsg: object not decodable
+// revision=N: CAUSE".
+func corruptCause(message string) string {
+	start := strings.Index(message, textStorageError)
+	if start < 0 {
+		return message
+	}
+	for _, text := range []string{textConversionHook, textConversionFrom, textConversionTo} {
+		if at := strings.Index(message[start:], text); at >= 0 {
+			return message[start+at:]
+		}
+	}
+	return message
+}

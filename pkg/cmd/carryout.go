@@ -1,0 +1,246 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/executor"
+	"github.com/crdver/kubectl-crdver/pkg/printers"
+)
+
+// run makes the plans for the CRDs and carries them out.
+func (c *change) run(ctx context.Context, crds []crd.CRD, intent func(crd.CRD) v1alpha1.Intent) error {
+	plans := make([]v1alpha1.Plan, 0, len(crds))
+	for _, one := range crds {
+		p, err := c.planFor(ctx, one, intent(one), false)
+		if err != nil {
+			return err
+		}
+		plans = append(plans, p)
+	}
+	return c.carryOut(ctx, plans)
+}
+
+// carryOut shows the plans, asks, executes them and prints the reports; or, on
+// a dry run, only the plans.
+func (c *change) carryOut(ctx context.Context, plans []v1alpha1.Plan) error {
+	if c.flags.planOut != "" {
+		if err := c.savePlans(plans); err != nil {
+			return err
+		}
+	}
+	if c.flags.dryRun != "none" || c.flags.planOut != "" {
+		return c.showOnly(plans)
+	}
+	for _, p := range plans {
+		if err := printers.WritePlan(c.ErrOut, p); err != nil {
+			return fmt.Errorf("printing the plan: %w", err)
+		}
+	}
+	if err := c.ask(ctx, plans); err != nil {
+		return err
+	}
+	reports, err := c.execute(ctx, plans)
+	if printErr := c.printReports(reports); printErr != nil {
+		return errors.Join(err, printErr)
+	}
+	return err
+}
+
+// showOnly prints the plans on standard output; it is the whole of a dry run.
+func (c *change) showOnly(plans []v1alpha1.Plan) error {
+	if c.flags.output != "" {
+		if err := c.printDocument(planDocument(plans)); err != nil {
+			return err
+		}
+	} else {
+		for _, p := range plans {
+			if err := printers.WritePlan(c.Out, p); err != nil {
+				return fmt.Errorf("printing the plan: %w", err)
+			}
+			fmt.Fprintf(c.Out, "customresourcedefinition.apiextensions.k8s.io/%s %s%s\n",
+				p.Target.CRD.Name, pendingVerb(p), c.dryRunNote())
+		}
+	}
+	if err := blocked(plans); err != nil {
+		return err
+	}
+	if c.flags.detailedExitCode && todo(plans) > 0 {
+		return Pending()
+	}
+	return nil
+}
+
+// pendingVerb says what a plan would do.
+func pendingVerb(p v1alpha1.Plan) string {
+	switch {
+	case !p.Applyable:
+		return "blocked"
+	case len(p.Steps) == 0:
+		return "unchanged"
+	default:
+		return fmt.Sprintf("would take %d steps", len(p.Steps))
+	}
+}
+
+// blocked returns the refusal for plans that nothing can be done about here.
+func blocked(plans []v1alpha1.Plan) error {
+	var names []string
+	var message string
+	for _, p := range plans {
+		if !p.Applyable {
+			names = append(names, p.Target.CRD.Name)
+			message = p.Blockers[0].Message
+		}
+	}
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		return Refused(fmt.Errorf("the plan for %s is blocked: %s", names[0], message))
+	default:
+		return Refused(fmt.Errorf("the plans for %s are blocked", strings.Join(names, ", ")))
+	}
+}
+
+// todo counts the plans that change something and may.
+func todo(plans []v1alpha1.Plan) int {
+	n := 0
+	for _, p := range plans {
+		if p.Applyable && len(p.Steps) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// savePlans writes the plans to --plan-out, readable by nobody else: they name
+// objects and say what somebody is about to do.
+func (c *change) savePlans(plans []v1alpha1.Plan) error {
+	data, err := yaml.Marshal(planDocument(plans))
+	if err != nil {
+		return fmt.Errorf("encoding the plan: %w", err)
+	}
+	if err := os.WriteFile(c.flags.planOut, data, 0o600); err != nil {
+		return fmt.Errorf("saving the plan: %w", err)
+	}
+	if blocked(plans) == nil {
+		fmt.Fprintf(c.ErrOut, "Plan saved. To carry it out: kubectl crdver apply -f %s\n", c.flags.planOut)
+	}
+	return nil
+}
+
+// planDocument returns one document for any number of plans.
+func planDocument(plans []v1alpha1.Plan) runtime.Object {
+	if len(plans) == 1 {
+		return &plans[0]
+	}
+	return &v1alpha1.PlanList{TypeMeta: typeMeta(v1alpha1.KindPlanList), Items: plans}
+}
+
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion().String(), Kind: kind}
+}
+
+// execute runs the plans one after the other. A plan that is blocked or that
+// stops does not keep the others from running; an interrupt does.
+func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1.Report, error) {
+	progress, closeProgress := printers.NewProgress(c.ErrOut, printers.ProgressMode(c.flags.progress))
+	defer closeProgress()
+	var reports []v1alpha1.Report
+	var worst error
+	for _, p := range plans {
+		name := p.Target.CRD.Name
+		report, err := executor.Run(ctx, p, executor.Options{
+			Cluster:      c.cluster,
+			FieldManager: c.flags.fieldManager,
+			Concurrency:  c.flags.concurrency,
+			QPS:          c.flags.qps,
+			Replan:       c.replan(name, p.Intent),
+			Confirm:      c.confirmStep(plans),
+			Events:       progress,
+			Now:          now,
+			Resume:       c.resume(p.Intent, name),
+		})
+		reports = append(reports, report)
+		worst = worse(worst, stopped(name, p.Intent, report, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return reports, worst
+}
+
+// stopped gives the error of an execution the exit code of its outcome.
+func stopped(name string, intent v1alpha1.Intent, report v1alpha1.Report, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", name, err)
+	switch report.Outcome {
+	case v1alpha1.OutcomeRefused:
+		return Refused(err)
+	case v1alpha1.OutcomePartial:
+		return Partial(err)
+	case v1alpha1.OutcomeInterrupted:
+		return fmt.Errorf("%w; to continue: %s", err, report.Resume)
+	default:
+		return fmt.Errorf("%s of %s", intent.Verb, err) //nolint:errorlint // wrapped above
+	}
+}
+
+// worse returns the error that decides the exit code: an interrupt, then an
+// error, then a refusal, then a partial result.
+func worse(a, b error) error {
+	rank := func(err error) int {
+		switch {
+		case err == nil:
+			return 0
+		case ExitCode(err) == ExitPartial:
+			return 1
+		case ExitCode(err) == ExitRefused:
+			return 2
+		case ExitCode(err) == ExitFailure:
+			return 3
+		default:
+			return 4
+		}
+	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+// printReports prints what came of the plans, on standard output.
+func (c *change) printReports(reports []v1alpha1.Report) error {
+	if c.flags.output != "" {
+		if len(reports) == 1 {
+			return c.printDocument(&reports[0])
+		}
+		return c.printDocument(&v1alpha1.ReportList{TypeMeta: typeMeta(v1alpha1.KindReportList), Items: reports})
+	}
+	for _, report := range reports {
+		if err := printers.WriteReport(c.Out, report); err != nil {
+			return fmt.Errorf("printing the report: %w", err)
+		}
+	}
+	return nil
+}
+
+// printDocument prints exactly one document.
+func (c *change) printDocument(document runtime.Object) error {
+	if err := printers.WriteDocument(c.Out, c.flags.output, document); err != nil {
+		return fmt.Errorf("printing the result: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,290 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/observe"
+	"github.com/crdver/kubectl-crdver/pkg/plan"
+	"github.com/crdver/kubectl-crdver/pkg/source"
+)
+
+// changeFlags are the flags of every changing command.
+type changeFlags struct {
+	dryRun           string
+	yes              bool
+	output           string
+	planOut          string
+	fieldManager     string
+	detailedExitCode bool
+	progress         string
+	concurrency      int
+	qps              float64
+
+	selector string
+	group    string
+	all      bool
+}
+
+// add adds the flags that concern the plan and its execution.
+func (c *changeFlags) add(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&c.dryRun, "dry-run", "none", `Must be "none", "client" or "server": client only reads and prints the plan, server also sends every change with dryRun=All`)
+	flags.Lookup("dry-run").NoOptDefVal = "unchanged"
+	flags.BoolVarP(&c.yes, "yes", "y", false, "Do not ask")
+	flags.StringVarP(&c.output, "output", "o", "", "Output format, json or yaml: the plan on a dry run, the report otherwise")
+	flags.StringVar(&c.planOut, "plan-out", "", "Save the plan to this file and change nothing; run it with 'kubectl crdver apply -f FILE'")
+	c.addExecution(command)
+	completeDryRunFlag(command)
+	completeFlag(command, "output", "json", "yaml")
+}
+
+// addExecution adds the flags that concern the execution alone.
+func (c *changeFlags) addExecution(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&c.fieldManager, "field-manager", lifecycle.FieldManager, "Name of the manager used to track field ownership")
+	flags.BoolVar(&c.detailedExitCode, "detailed-exitcode", false, "Exit with 2 when a dry run finds changes to make")
+	flags.IntVar(&c.concurrency, "concurrency", 16, "Number of objects to rewrite at a time")
+	flags.Float64Var(&c.qps, "qps", 0, "Limit of the requests for objects per second; 0 means no limit")
+	flags.StringVar(&c.progress, "progress", "auto", "Progress on standard error: auto, plain, json (an event a line) or none")
+	AddTimeoutFlag(command, "How long the whole command may take")
+	completeFlag(command, "progress", "auto", "plain", "json", "none")
+}
+
+// addSelection adds the flags that select several CRDs.
+func (c *changeFlags) addSelection(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVarP(&c.selector, "selector", "l", "", "Label selector for CRDs")
+	flags.StringVar(&c.group, "group", "", "API group: all CRDs of the group that fit")
+	flags.BoolVar(&c.all, "all", false, "All CRDs that fit")
+	command.MarkFlagsMutuallyExclusive("all", "group")
+	command.MarkFlagsMutuallyExclusive("all", "selector")
+}
+
+// validate checks the flags against each other.
+func (c *changeFlags) validate(command *cobra.Command) error {
+	switch c.dryRun {
+	case "none", "client", "server":
+	case "unchanged":
+		return UsageErrorf(command, `--dry-run needs a value: "none", "client" or "server"`)
+	default:
+		return UsageErrorf(command, `invalid --dry-run %q: use "none", "client" or "server"`, c.dryRun)
+	}
+	if err := checkOutput(command, c.output); err != nil {
+		return err
+	}
+	switch c.progress {
+	case "auto", "plain", "json", "none":
+	default:
+		return UsageErrorf(command, `invalid --progress %q: use "auto", "plain", "json" or "none"`, c.progress)
+	}
+	if c.concurrency < 1 {
+		return UsageErrorf(command, "--concurrency must be at least 1")
+	}
+	if c.qps < 0 {
+		return UsageErrorf(command, "--qps must not be negative")
+	}
+	if c.fieldManager == "" || len(c.fieldManager) > 128 {
+		return UsageErrorf(command, "--field-manager must have 1 to 128 characters")
+	}
+	if c.planOut != "" && c.dryRun == "none" && c.yes {
+		return UsageErrorf(command, "--plan-out only saves the plan: it cannot be combined with --yes")
+	}
+	return nil
+}
+
+func checkOutput(command *cobra.Command, output string) error {
+	switch output {
+	case "", "json", "yaml":
+		return nil
+	}
+	return UsageErrorf(command, "invalid --output %q: use json or yaml", output)
+}
+
+// change is a changing command at work: from CRDs and an intent to plans, and
+// from there to reports.
+type change struct {
+	*Factory
+	flags   changeFlags
+	cluster cluster.Interface
+	// connection are the connection flags as they were typed.
+	connection []string
+}
+
+// newChange connects to the cluster.
+func (f *Factory) newChange(flags changeFlags, command *cobra.Command) (*change, error) {
+	client, err := f.Cluster()
+	if err != nil {
+		return nil, err
+	}
+	return &change{Factory: f, flags: flags, cluster: client, connection: connectionWords(command)}, nil
+}
+
+// resume returns the command that continues an intent for one CRD.
+func (c *change) resume(intent v1alpha1.Intent, name string) string {
+	words := []string{"kubectl", "crdver", string(intent.Verb)}
+	if intent.Version != "" {
+		words = append(words, intent.Version)
+	}
+	words = append(words, name)
+	option := func(flag, value string) {
+		if value != "" {
+			words = append(words, flag, shellQuote(value))
+		}
+	}
+	toggle := func(flag string, on bool) {
+		if on {
+			words = append(words, flag)
+		}
+	}
+	option("--from", intent.From)
+	option("-f", intent.DefinitionSource)
+	option("--replacement", intent.Replacement)
+	option("--message", intent.Message)
+	option("-n", intent.Namespace)
+	option("-l", intent.Selector)
+	toggle("--undo", intent.Undo)
+	toggle("--deprecate-older", intent.DeprecateOlder)
+	toggle("--allow-owner-references", intent.AllowOwnerReferences)
+	toggle("--force", intent.Force)
+	return strings.Join(append(words, c.connection...), " ")
+}
+
+// connectionWords returns the connection flags that were typed: a command to
+// paste must not end up on another cluster.
+func connectionWords(command *cobra.Command) []string {
+	var words []string
+	for _, name := range []string{"kubeconfig", "context", "cluster", "user", "server"} {
+		if flag := command.Flags().Lookup(name); flag != nil && flag.Changed {
+			words = append(words, "--"+name, shellQuote(flag.Value.String()))
+		}
+	}
+	return words
+}
+
+// shellQuote quotes a word for a POSIX shell where it has to be.
+func shellQuote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// selected resolves the CRDs: those named, those selected, or the only one that
+// fits. intent is only used for the commands that are offered where several fit.
+func (c *change) selected(
+	ctx context.Context, args []string, intent v1alpha1.Intent, fits func(crd.CRD) bool,
+) ([]crd.CRD, error) {
+	selection := source.Selection{Selector: c.flags.selector, Group: c.flags.group, All: c.flags.all}
+	crds, err := source.Select(ctx, c.cluster.CRDs(), args, selection, fits, func(name string) string {
+		return c.resume(intent, name)
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // source says what was looked for
+	}
+	for _, one := range crds {
+		switch {
+		case one.DeletionTimestamp != nil:
+			return nil, fmt.Errorf("the CRD %s is being deleted", one.Name)
+		case !one.Established():
+			return nil, fmt.Errorf("the CRD %s is not established: %s", one.Name, notEstablished(one))
+		}
+	}
+	return crds, nil
+}
+
+// untilFlag adds --until for a verb.
+func untilFlag(command *cobra.Command, verb v1alpha1.Verb, until *string) {
+	steps := plan.UntilSteps(verb)
+	command.Flags().StringVar(until, "until", "", "Stop after this step: "+strings.Join(steps, ", "))
+	completeFlag(command, "until", steps...)
+}
+
+// has returns a predicate for CRDs that have a version.
+func has(version string) func(crd.CRD) bool {
+	return func(c crd.CRD) bool { return c.Version(version) != nil }
+}
+
+// notEstablished says why, in the server's words.
+func notEstablished(c crd.CRD) string {
+	for _, condition := range c.Status.Conditions {
+		if condition.Status != "True" && condition.Message != "" {
+			return fmt.Sprintf("%s is %s (%s)", condition.Type, condition.Status, condition.Message)
+		}
+	}
+	return "the server has not accepted it yet; see kubectl describe crd " + c.Name
+}
+
+// planFor makes the plan for one CRD, with everything that is to be looked at
+// for its steps. quick leaves the rehearsal and the access review out, for
+// planning again after a conflict.
+func (c *change) planFor(ctx context.Context, one crd.CRD, intent v1alpha1.Intent, quick bool) (v1alpha1.Plan, error) {
+	identity, err := c.cluster.Identity(ctx)
+	if err != nil {
+		return v1alpha1.Plan{}, fmt.Errorf("identifying the cluster: %w", err)
+	}
+	observer := observe.New(c.cluster)
+	observations := observer.Observe(ctx, one, observe.Options{Objects: true, Migrations: true})
+	state := lifecycle.New(one, observations)
+	first, err := plan.Build(state, identity, intent)
+	if err != nil || quick {
+		return first, c.inputError(err)
+	}
+	observer.ForPlan(ctx, one, first, &observations, observe.PlanOptions{
+		Writes:      c.flags.dryRun != "client",
+		Concurrency: c.flags.concurrency,
+	})
+	if err := ctx.Err(); err != nil {
+		return v1alpha1.Plan{}, fmt.Errorf("planning: %w", err)
+	}
+	second, err := plan.Build(lifecycle.New(one, observations), identity, intent)
+	return second, c.inputError(err)
+}
+
+func (c *change) inputError(err error) error {
+	var input *plan.InputError
+	if errors.As(err, &input) {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("planning: %w", err)
+	}
+	return nil
+}
+
+// replan returns the function that plans again for a CRD after a conflict.
+func (c *change) replan(name string, intent v1alpha1.Intent) func(context.Context) (v1alpha1.Plan, error) {
+	return func(ctx context.Context) (v1alpha1.Plan, error) {
+		found, err := c.cluster.CRDs().Get(ctx, name)
+		if err != nil {
+			return v1alpha1.Plan{}, fmt.Errorf("reading the CRD %s: %w", name, err)
+		}
+		return c.planFor(ctx, crd.CRD{CustomResourceDefinition: found}, intent, true)
+	}
+}
+
+// now is the clock of the commands.
+func now() time.Time { return time.Now() }
+
+// dryRunNote is what ends the lines of a dry run, as in kubectl.
+func (c *change) dryRunNote() string {
+	switch c.flags.dryRun {
+	case "client":
+		return " (dry run)"
+	case "server":
+		return " (server dry run)"
+	}
+	return ""
+}

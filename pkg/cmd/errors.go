@@ -1,0 +1,151 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/printers"
+)
+
+// maxErrorLength bounds what one error may print: its text may come from a
+// server or a file.
+const maxErrorLength = 4096
+
+// PrintError prints err once, as one line that starts with "error: ", and for
+// a usage error a second line that names the help. It prints nothing for nil
+// and for an ExitError that holds no error.
+func PrintError(w io.Writer, err error) {
+	if err == nil || isSilent(err) {
+		return
+	}
+	message := strings.TrimPrefix(oneLine(sentence(err)), "error: ")
+	// There is nowhere left to report a failure of writing to stderr.
+	_, _ = fmt.Fprintf(w, "error: %s\n", message)
+
+	var usage *usageError
+	if errors.As(err, &usage) {
+		_, _ = fmt.Fprintf(w, "See '%s --help' for usage.\n", usage.commandPath)
+	}
+}
+
+// isSilent reports whether err carries only an exit code.
+func isSilent(err error) bool {
+	var exit *ExitError
+	return errors.As(err, &exit) && exit.Err == nil
+}
+
+// sentence returns err's message with the part that an API server or the
+// network wrote put in a reader's words. What wraps that part is kept.
+func sentence(err error) string {
+	message := err.Error()
+	cause, words := translate(err)
+	if cause != "" && strings.Contains(message, cause) {
+		message = strings.Replace(message, cause, words, 1)
+	}
+	switch ExitCode(err) {
+	case ExitInterrupted:
+		message = strings.ReplaceAll(message, context.Canceled.Error(), "interrupted")
+	case ExitTimeout:
+		message = strings.ReplaceAll(message, context.DeadlineExceeded.Error(), "--timeout reached")
+	}
+	return message
+}
+
+// translate finds the API or network error inside err and returns its own
+// text and the words to say instead; empty strings when there is none.
+func translate(err error) (cause, words string) {
+	var request *url.Error
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return statusText(status), statusWords(err, status.Status())
+	}
+	if errors.As(err, &request) {
+		return request.Error(), requestWords(request)
+	}
+	return "", ""
+}
+
+// statusText returns the text that an error holding status shows.
+func statusText(status apierrors.APIStatus) string {
+	if err, ok := status.(error); ok {
+		return err.Error()
+	}
+	return status.Status().Message
+}
+
+// statusWords says what an API server's answer, which err holds, means.
+func statusWords(err error, status metav1.Status) string {
+	message := status.Message
+	if !aboutCRD(status) {
+		// Leaves out the values of an object's fields.
+		message = cluster.Explain(err).Message
+	}
+	switch {
+	case message == "":
+		return "the server answered without a message"
+	case status.Reason == metav1.StatusReasonUnauthorized:
+		return fmt.Sprintf("you must be logged in to the server (%s)", message)
+	case status.Reason != "":
+		return fmt.Sprintf("the server answered %s: %s", status.Reason, message)
+	default:
+		return "the server answered: " + message
+	}
+}
+
+// aboutCRD reports whether an answer is about a CRD, whose values are no
+// secrets.
+func aboutCRD(status metav1.Status) bool {
+	return status.Details != nil && status.Details.Group == apiextensionsv1.GroupName
+}
+
+// requestWords says why a request did not reach a server.
+func requestWords(request *url.Error) string {
+	host := request.URL
+	if parsed, err := url.Parse(request.URL); err == nil && parsed.Host != "" {
+		host = parsed.Host
+	}
+	var lookup *net.DNSError
+	switch text := request.Err.Error(); {
+	case errors.Is(request.Err, context.Canceled):
+		return context.Canceled.Error()
+	case strings.Contains(text, "connection refused"):
+		return fmt.Sprintf("the connection to the server %s was refused; is it the right host and port, and is the server running?", host)
+	case errors.As(request.Err, &lookup):
+		return fmt.Sprintf("the server %s cannot be found (%s); check the server address in the kubeconfig", host, lookup.Err)
+	case request.Timeout():
+		return fmt.Sprintf("the server %s did not answer in time: %s", host, text)
+	default:
+		return fmt.Sprintf("cannot connect to the server %s: %s", host, text)
+	}
+}
+
+// oneLine makes untrusted text safe to print on one line of a terminal: line
+// breaks become "; ", control and text-direction characters are escaped, and
+// the length is bounded.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	text = strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
+	if len(text) > maxErrorLength {
+		cut := maxErrorLength
+		for !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut] + "..."
+	}
+	return printers.Escape(text)
+}

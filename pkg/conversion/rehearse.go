@@ -1,0 +1,244 @@
+// Package conversion finds out what a conversion, or a rewrite, does to the
+// objects of a CRD, before it is done.
+package conversion
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/schema"
+)
+
+const (
+	// defaultSample is how many objects a rehearsal takes at most.
+	defaultSample = 1000
+	// defaultConcurrency is that of the engine that rewrites the objects.
+	defaultConcurrency = 16
+	// maxRefused is how many refused objects are listed; all are counted.
+	maxRefused = 100
+	// maxExamples is how many objects are named for each path.
+	maxExamples = 3
+	// conflictTries is how often an object is rehearsed that somebody else keeps
+	// writing.
+	conflictTries = 5
+)
+
+// RehearseOptions says what to rehearse.
+type RehearseOptions struct {
+	Resource kschema.GroupResource
+	// RequestVersion is the served version whose endpoint the migration will use:
+	// admission and validation are those of the version of the request (fact 12).
+	// Before the storage version changes, it has to be the future one, because a
+	// server drops then, at the request, what it will drop later, when it stores.
+	RequestVersion string
+	// CompareVersions are the served versions at which objects show what is
+	// stored. With None, reading an object leaves out what the version of the
+	// request does not know, even if it is stored, so that nothing seems to be
+	// lost at the storage version itself: name the versions at which objects are
+	// persisted, the current storage version first. Without any, it is the
+	// RequestVersion. The first one is also where the objects are listed.
+	CompareVersions []string
+	// Strategy is the CRD's conversion strategy. With None, the contents at the
+	// CompareVersions and after the rewrite must be the same, but for apiVersion.
+	// With Webhook they differ by intent, and only two forms of the RequestVersion
+	// are compared: that shows what is lost from there to the storage version and
+	// back, but not what the first conversion lost; round trips find that.
+	Strategy apiextensionsv1.ConversionStrategyType
+	// Schema is that of the first of CompareVersions. It tells maps from fields
+	// in the paths of the result; without it, keys of maps are told.
+	Schema *schema.Schema
+	// Sample is the number of objects to take where there are more; 0 means 1,000.
+	Sample int
+	// Concurrency is the number of objects in work at a time; 0 means 16.
+	Concurrency int
+	// FieldManager of the dry runs.
+	FieldManager string
+	// Progress, if not nil, is called after each object of the sample, one call at
+	// a time; total is the number of objects in the sample.
+	Progress func(done, total int64)
+}
+
+// Rehearse finds out what rewriting the objects of a resource would do: it sends
+// the no-op patch that the migration sends, as a server dry run, for all objects
+// or for an evenly spread sample of them, and compares the answers with the
+// objects as they are now. Nothing is written. 404 is an outcome: the object is
+// gone. 409, too: it is rehearsed again, and if it is never left alone, it does
+// not count as rehearsed.
+//
+// An error means that the rehearsal could not be made; an object that the server
+// refuses is no error.
+func Rehearse(ctx context.Context, c cluster.Interface, options RehearseOptions) (*v1alpha1.Rehearsal, error) {
+	r := newRehearsal(c, options)
+	sampler := newSampler(r.options.Sample)
+	err := cluster.EachPage(ctx, r.list, cluster.PageOptions{}, func(page *metav1.PartialObjectMetadataList) error {
+		for i := range page.Items {
+			sampler.add(types.NamespacedName{Namespace: page.Items[i].Namespace, Name: page.Items[i].Name})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("choosing the objects to rehearse: %w", err)
+	}
+	sample := sampler.sample()
+	r.total = sampler.total
+
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(r.options.Concurrency)
+	for _, p := range sample {
+		if groupCtx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			result, err := r.object(groupCtx, p.NamespacedName)
+			if err != nil {
+				return fmt.Errorf("rehearsing %s: %w", p, err)
+			}
+			r.record(p, result, int64(len(sample)))
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("rehearsing: %w", context.Cause(ctx))
+	}
+	return r.report(), nil
+}
+
+type rehearsal struct {
+	options RehearseOptions
+	// list is where the objects are as they are persisted: one object that a
+	// webhook cannot convert fails the whole LIST at another version. request is
+	// the endpoint of the dry runs, compare those of the reads.
+	list    cluster.Objects
+	request cluster.Objects
+	compare []cluster.Objects
+
+	mutex    sync.Mutex
+	done     int64
+	total    int64
+	sampled  int64
+	refusals []refusal
+	findings map[difference]*finding
+}
+
+func newRehearsal(c cluster.Interface, options RehearseOptions) *rehearsal {
+	options.Sample = cmp.Or(options.Sample, defaultSample)
+	options.Concurrency = cmp.Or(options.Concurrency, defaultConcurrency)
+	versions := options.CompareVersions
+	if len(versions) == 0 {
+		versions = []string{options.RequestVersion}
+	}
+	list := versions[0]
+	if options.Strategy == apiextensionsv1.WebhookConverter {
+		versions = []string{options.RequestVersion}
+	}
+	r := &rehearsal{
+		options:  options,
+		list:     c.Objects(options.Resource.WithVersion(list)),
+		request:  c.Objects(options.Resource.WithVersion(options.RequestVersion)),
+		findings: map[difference]*finding{},
+	}
+	for _, version := range versions {
+		r.compare = append(r.compare, c.Objects(options.Resource.WithVersion(version)))
+	}
+	return r
+}
+
+// outcome is what came of one object.
+type outcome struct {
+	// gone and busy objects are not rehearsed.
+	gone, busy  bool
+	failure     *v1alpha1.ObjectFailure
+	differences []difference
+}
+
+func (r *rehearsal) object(ctx context.Context, key types.NamespacedName) (outcome, error) {
+	for range conflictTries {
+		result, err := r.try(ctx, key)
+		if err != nil || !result.busy {
+			return result, err
+		}
+	}
+	return outcome{busy: true}, nil
+}
+
+// try rehearses an object once. It is busy if it was written between two of the
+// requests, whose answers cannot be compared then.
+func (r *rehearsal) try(ctx context.Context, key types.NamespacedName) (outcome, error) {
+	var before []*unstructured.Unstructured
+	for _, endpoint := range r.compare {
+		var object *unstructured.Unstructured
+		err := cluster.Retry(ctx, func() (err error) {
+			object, err = endpoint.Get(ctx, key)
+			return err
+		})
+		if err != nil {
+			return r.failed(key, "", err)
+		}
+		if len(before) > 0 && object.GetResourceVersion() != before[0].GetResourceVersion() {
+			return outcome{busy: true}, nil
+		}
+		before = append(before, object)
+	}
+	body, err := noop(before[0].GetResourceVersion())
+	if err != nil {
+		return outcome{}, err
+	}
+	var after *unstructured.Unstructured
+	err = cluster.Retry(ctx, func() (err error) {
+		after, err = r.request.Patch(ctx, key, cluster.PatchRequest{
+			Type: types.MergePatchType, Body: body, DryRun: true, FieldManager: r.options.FieldManager,
+		})
+		return err
+	})
+	if err != nil {
+		return r.failed(key, before[0].GetUID(), err)
+	}
+	return outcome{differences: r.differences(before, after)}, nil
+}
+
+// noop is the body of the patch that the migration sends.
+func noop(resourceVersion string) ([]byte, error) {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": resourceVersion}})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch: %w", err)
+	}
+	return body, nil
+}
+
+// failed tells what an error says of the object. It returns the error where it
+// is no word about the object: the connection was lost, or the whole endpoint is
+// not there.
+func (r *rehearsal) failed(key types.NamespacedName, uid types.UID, err error) (outcome, error) {
+	if cluster.AboutObject(err, r.options.Resource.Resource, key.Name) {
+		return outcome{gone: apierrors.IsNotFound(err), busy: apierrors.IsConflict(err)}, nil
+	}
+	failure := cluster.Explain(err)
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || failure.Reason == cluster.ReasonOther && apierrors.IsNotFound(err) {
+		return outcome{}, err
+	}
+	return outcome{failure: &v1alpha1.ObjectFailure{
+		Namespace: key.Namespace,
+		Name:      key.Name,
+		UID:       string(uid),
+		Reason:    string(failure.Reason),
+		Message:   failure.Message,
+	}}, nil
+}

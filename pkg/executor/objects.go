@@ -1,0 +1,215 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/conversion"
+	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/managedfields"
+	"github.com/crdver/kubectl-crdver/pkg/schema"
+	"github.com/crdver/kubectl-crdver/pkg/storagemigration"
+)
+
+// maxCleanPasses bounds how often managedFields are gone over: writers may put
+// an entry back only as long as some server still serves the version.
+const maxCleanPasses = 5
+
+// objects returns the objects through the step's endpoint.
+func (r *run) objects() cluster.Objects { return r.Cluster.Objects(r.resource(r.step.Endpoint)) }
+
+// passOptions are those of every pass.
+func (r *run) passOptions() storagemigration.PassOptions {
+	return storagemigration.PassOptions{
+		Namespace:     r.plan.Intent.Namespace,
+		LabelSelector: r.plan.Intent.Selector,
+		Concurrency:   r.Concurrency,
+		QPS:           float32(r.QPS),
+		FieldManager:  r.FieldManager,
+		Progress:      r.progress,
+	}
+}
+
+func (r *run) progress(p v1alpha1.Progress) {
+	r.emit(v1alpha1.EventProgress, func(e *v1alpha1.Event) { e.Progress = &p })
+}
+
+// rehearse dry-runs the rewrite on live objects. The plan's own rehearsal may be
+// old, or could not be made because the version was not served yet.
+func (r *run) rehearse(ctx context.Context) error {
+	found, err := r.Cluster.CRDs().Get(ctx, r.expected.Name)
+	if err != nil {
+		return fmt.Errorf("reading the CRD %s: %w", r.expected.Name, err)
+	}
+	options := conversion.ForMigration(crd.CRD{CustomResourceDefinition: found}, r.step.Endpoint)
+	options.Concurrency, options.FieldManager = r.Concurrency, r.FieldManager
+	options.Progress = func(done, total int64) {
+		r.progress(v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: 1})
+	}
+	result, err := conversion.Rehearse(ctx, r.Cluster, options)
+	if err != nil {
+		return fmt.Errorf("rehearsing the rewrite: %w", err)
+	}
+	return clean(result)
+}
+
+// clean refuses to go on where a rehearsal found something.
+func clean(result *v1alpha1.Rehearsal) error {
+	switch {
+	case result.RefusedCount > 0:
+		f := result.Refused[0]
+		return refusef("the server would refuse to rewrite %d of %d objects, the first is %s: %s",
+			result.RefusedCount, result.Sampled, name(f), f.Message)
+	case len(result.Lost) > 0:
+		d := result.Lost[0]
+		return refusef("a rewrite would lose or change %d field paths, the first is %s in %d objects",
+			len(result.Lost), d.Path, d.Objects)
+	}
+	return nil
+}
+
+func name(f v1alpha1.ObjectFailure) string {
+	if f.Namespace == "" {
+		return f.Name
+	}
+	return f.Namespace + "/" + f.Name
+}
+
+// barrier waits until every server persists at the storage version, and takes
+// down what the CRD is like then: only that may be trimmed later (rule 5).
+func (r *run) barrier(ctx context.Context) error {
+	if _, err := r.current(ctx, r.plan.Steps[r.number-1:]); err != nil {
+		return err
+	}
+	c := r.expected
+	if c.StorageVersion != r.step.Version {
+		return refusef("the storage version is %s, not %s", c.StorageVersion, r.step.Version)
+	}
+	options := storagemigration.BarrierOptions{Resource: r.resource(r.step.Endpoint), FieldManager: r.FieldManager}
+	if r.step.Endpoint == c.StorageVersion {
+		// Discovery gives the hash only as long as the storage version is served.
+		options.ExpectedHash = storagemigration.StorageVersionHash(c.Group, c.StorageVersion, c.Kind)
+	}
+	err := storagemigration.Barrier(ctx, r.Cluster, options)
+	if err != nil {
+		return fmt.Errorf("waiting until the servers persist at %s: %w", c.StorageVersion, err)
+	}
+	r.baseline = &c
+	return nil
+}
+
+// migrate rewrites the objects. One that fails does not keep the rest from
+// being rewritten; it keeps the plan from going on.
+func (r *run) migrate(ctx context.Context, result *v1alpha1.StepReport) error {
+	if err := r.unchanged(ctx); err != nil {
+		return err
+	}
+	pass, err := storagemigration.Pass(ctx, r.objects(), r.passOptions())
+	result.Objects, result.Failures = &pass.Counts, pass.Failures
+	if err != nil {
+		return fmt.Errorf("rewriting the objects: %w", err)
+	}
+	return failures(pass.Counts, pass.Failures)
+}
+
+// failures returns the error for objects that failed.
+func failures(counts v1alpha1.ObjectCounts, failed []v1alpha1.ObjectFailure) error {
+	if counts.Failed == 0 {
+		return nil
+	}
+	first := ""
+	if len(failed) > 0 {
+		first = fmt.Sprintf(", the first is %s: %s: %s", name(failed[0]), failed[0].Reason, failed[0].Message)
+	}
+	return &partialError{fmt.Sprintf("%d of %d objects could not be rewritten%s", counts.Failed, counts.Listed, first)}
+}
+
+// verifyPasses goes over the objects until a whole pass finds every one of them
+// current, and keeps that as the proof.
+func (r *run) verifyPasses(ctx context.Context, result *v1alpha1.StepReport) error {
+	if err := r.unchanged(ctx); err != nil {
+		return err
+	}
+	found, err := storagemigration.Verify(ctx, r.objects(), storagemigration.VerifyOptions{PassOptions: r.passOptions()})
+	result.Objects, result.Failures = &found.Evidence.Objects, found.Last.Failures
+	if err != nil {
+		return fmt.Errorf("verifying the objects: %w", err)
+	}
+	if err := failures(found.Last.Counts, found.Last.Failures); err != nil {
+		return err
+	}
+	// The proof is about the CRD as it was all the time.
+	if err := r.unchanged(ctx); err != nil {
+		return err
+	}
+	evidence := found.Evidence
+	evidence.StorageVersion, evidence.Generation, evidence.At = r.baseline.StorageVersion, r.baseline.Generation, *r.time()
+	r.verified = &evidence
+	if !evidence.Complete {
+		return &partialError{fmt.Sprintf("no proof after %d passes: %s", evidence.Passes, found.Reason)}
+	}
+	return nil
+}
+
+// unchanged makes sure that the CRD is what it was when the barrier was passed.
+func (r *run) unchanged(ctx context.Context) error {
+	if r.baseline == nil {
+		return refusef("the barrier was not passed in this run")
+	}
+	_, err := r.current(ctx, r.plan.Steps[r.number-1:])
+	return err
+}
+
+// cleanManagedFields moves the entries that name the retired version, until a
+// whole pass finds none (fact 5).
+func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepReport) error {
+	found, err := r.current(ctx, r.plan.Steps[r.number-1:])
+	if err != nil {
+		return err
+	}
+	c := crd.CRD{CustomResourceDefinition: found}
+	if v := c.Version(r.step.Version); v != nil && v.Served {
+		return refusef("%s is served: new managedFields entries would name it", r.step.Version)
+	}
+	target, err := schema.ForVersion(found, c.StorageVersion())
+	if err != nil {
+		return fmt.Errorf("reading the schema of %s: %w", c.StorageVersion(), err)
+	}
+	from, to := c.Spec.Group+"/"+r.step.Version, c.Spec.Group+"/"+c.StorageVersion()
+	options := r.passOptions()
+	options.Patch = func(object *metav1.PartialObjectMetadata) ([]byte, bool, error) {
+		body, needed, err := managedfields.Patch(object, from, to, target.Knows)
+		return body, !needed, err
+	}
+	var total v1alpha1.ObjectCounts
+	result.Objects = &total
+	for number := 1; number <= maxCleanPasses; number++ {
+		options.Number = number
+		pass, err := storagemigration.Pass(ctx, r.objects(), options)
+		rewritten := total.Rewritten
+		total = pass.Counts
+		total.Rewritten += rewritten
+		result.Failures = pass.Failures
+		if err != nil {
+			return fmt.Errorf("moving managedFields entries: %w", err)
+		}
+		if err := failures(pass.Counts, pass.Failures); err != nil {
+			return err
+		}
+		// An object that was changed meanwhile may still have its entry.
+		if pass.Complete && pass.Counts.Rewritten == 0 && pass.Counts.Changed == 0 {
+			r.cleaned = true
+			none := int64(0)
+			if r.verified != nil {
+				r.verified.ManagedFields = &none
+			}
+			result.Message = fmt.Sprintf("no managedFields entry names %s", r.step.Version)
+			return nil
+		}
+	}
+	return &partialError{fmt.Sprintf("after %d passes there are still managedFields entries that name %s", maxCleanPasses, r.step.Version)}
+}

@@ -1,0 +1,87 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/plan"
+)
+
+// maxConflicts is how often a patch is tried again after somebody else wrote
+// the CRD in between. Controllers write conditions all the time; more than
+// this is somebody who fights us.
+const maxConflicts = 10
+
+// current reads the CRD and makes sure that it is still as the plan expects.
+// Where somebody else changed what counts, the plan is made again: if the steps
+// that are left would be the same the run goes on, otherwise it stops (rule 4).
+func (r *run) current(ctx context.Context, left []v1alpha1.Step) (*apiextensionsv1.CustomResourceDefinition, error) {
+	c, err := r.Cluster.CRDs().Get(ctx, r.expected.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, refusef("the CRD %s is gone", r.expected.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the CRD %s: %w", r.expected.Name, err)
+	}
+	if c.DeletionTimestamp != nil {
+		return nil, refusef("the CRD %s is being deleted", r.expected.Name)
+	}
+	now := identify(c)
+	planned, found := r.plan.Target, r.plan.Target
+	planned.CRD, found.CRD = r.expected, now
+	changed := plan.Stale(planned, found)
+	if changed == "" {
+		r.expected = now
+		return c, nil
+	}
+	if now.UID != r.expected.UID || r.Replan == nil || r.baseline != nil {
+		// What was migrated and verified was another state of the CRD (rule 5).
+		return nil, refusef("%s: nothing is done on top of somebody else's change; run again to plan from here", changed)
+	}
+	again, err := r.Replan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s, and the plan could not be made again: %w", changed, err)
+	}
+	if !again.Applyable {
+		return nil, refusef("%s, and the plan is now blocked: %s", changed, again.Blockers[0].Message)
+	}
+	if differs := plan.Differs(left, again.Steps); differs != "" {
+		return nil, refusef("%s, and the plan would now be another: %s", changed, differs)
+	}
+	r.warn("%s; the steps that are left stay the same", changed)
+	r.expected = again.Target.CRD
+	return c, nil
+}
+
+// patchCRD sends the step's patch, with the UID and the resourceVersion that
+// were just read as preconditions.
+func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextensionsv1.CustomResourceDefinition, error) {
+	for attempt := 1; ; attempt++ {
+		c, err := r.current(ctx, left)
+		if err != nil {
+			return nil, err
+		}
+		body, err := plan.Body(*r.step.Patch, c.UID, c.ResourceVersion)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it says what failed
+		}
+		after, err := r.Cluster.CRDs().Patch(ctx, c.Name, cluster.PatchRequest{
+			Type: types.JSONPatchType, Body: body, Subresource: r.step.Patch.Subresource, FieldManager: r.FieldManager,
+		})
+		switch {
+		case err == nil:
+			r.expected = identify(after)
+			return after, nil
+		case apierrors.IsConflict(err) && attempt < maxConflicts:
+			continue
+		default:
+			return nil, fmt.Errorf("patching the CRD %s: %w", c.Name, err)
+		}
+	}
+}

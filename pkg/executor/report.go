@@ -1,0 +1,50 @@
+package executor
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
+
+// newReport returns the report of a run that has done nothing yet.
+func newReport(plan v1alpha1.Plan, now *metav1.Time) *v1alpha1.Report {
+	report := &v1alpha1.Report{
+		TypeMeta:  metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.KindReport},
+		Target:    plan.Target,
+		Intent:    plan.Intent,
+		StartedAt: *now,
+		Steps:     []v1alpha1.StepReport{},
+	}
+	for _, step := range plan.Steps {
+		report.Steps = append(report.Steps, v1alpha1.StepReport{ID: step.ID, Outcome: v1alpha1.OutcomeNotRun})
+	}
+	return report
+}
+
+// finish completes the report.
+func (r *run) finish(ctx context.Context, err error) {
+	report := r.report
+	report.FinishedAt = *r.time()
+	report.Evidence = r.verified
+	report.StorageVersion = r.expected.StorageVersion
+	report.StoredVersions = slices.Clone(r.expected.StoredVersions)
+	switch {
+	case err != nil:
+		report.Outcome = outcomeOf(ctx, err)
+		report.Message = err.Error()
+		report.Resume = r.Resume
+	case len(r.plan.Steps) == 0:
+		report.Outcome = v1alpha1.OutcomeUnchanged
+	default:
+		report.Outcome = v1alpha1.OutcomeDone
+		if !r.plan.Complete {
+			report.Resume = r.Resume
+		}
+	}
+	r.emit(v1alpha1.EventPlanFinished, func(e *v1alpha1.Event) {
+		e.Outcome, e.Message = report.Outcome, report.Message
+	})
+}

@@ -1,0 +1,87 @@
+package lifecycle
+
+import (
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
+
+// Observations is what was seen on the cluster around a CRD. The zero value
+// says that nothing was looked at; every field that could not be read says so
+// itself: "could not read" is never "there is none" (server fact 14, and every
+// tool that took a failed list for an empty one).
+type Observations struct {
+	// Objects is the number of objects; nil if unknown, then ObjectsError says why.
+	Objects      *int64
+	ObjectsError string
+	// Discovery is what the server says of the group; nil if it was not asked.
+	Discovery *Discovery
+	// Migrations are the in-tree StorageVersionMigrations of the resource, oldest first.
+	Migrations []Migration
+	// MigrationsError says why they could not be read.
+	MigrationsError string
+	// References are what names a version elsewhere; nil if it was not looked for.
+	References *References
+	// Rehearsal is nil if there was none. RehearsalError says why one failed.
+	Rehearsal      *v1alpha1.Rehearsal
+	RehearsalError string
+	// MissingRules are permissions that the caller lacks, as "patch
+	// customresourcedefinitions/status.apiextensions.k8s.io".
+	MissingRules []string
+	// AccessError says why permissions could not be reviewed.
+	AccessError string
+	// Denied are the writes of the plan that a server dry run refused.
+	Denied []Denial
+	// Terminating says that the CRD is being deleted.
+	Terminating bool
+}
+
+// Discovery is the server's own order of the versions of one resource.
+type Discovery struct {
+	// Group is the order in /apis/GROUP, and Preferred its preferred version.
+	Group     []string
+	Preferred string
+	// Aggregated is the order in the aggregated document; nil on a server without one.
+	Aggregated []string
+	// Error says why discovery could not be read.
+	Error string
+	// APIServices of the group that are not the server's own.
+	APIServices []APIService
+}
+
+// APIService is one that a person or an aggregated server made for a version.
+type APIService struct {
+	Name            string
+	Version         string
+	Service         string
+	VersionPriority int32
+}
+
+// Migration is an in-tree StorageVersionMigration.
+type Migration struct {
+	Name    string
+	Running bool
+	Failed  bool
+	Message string
+}
+
+// References are objects that name one version of the CRD.
+type References struct {
+	Version string
+	// Owners are children whose ownerReferences name the version (fact 16).
+	Owners []OwnerReferences
+	// Unknown are resources that could not be listed, with the reason.
+	Unknown []string
+}
+
+// OwnerReferences are the children of one resource.
+type OwnerReferences struct {
+	// Resource is "configmaps" or "deployments.apps".
+	Resource string
+	Count    int64
+	Examples []string
+}
+
+// Denial is a write that a server dry run refused.
+type Denial struct {
+	Step    string
+	Message string
+}

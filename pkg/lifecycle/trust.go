@@ -1,0 +1,171 @@
+package lifecycle
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/crdver/kubectl-crdver/pkg/crd"
+)
+
+// FieldManager is the field manager that this tool trims storedVersions with:
+// it does so after a complete verify pass only.
+const FieldManager = "kubectl-crdver"
+
+// inTreeFieldManager is the field manager of the in-tree storage version
+// migration controller (pkg/controller/storageversionmigrator).
+const inTreeFieldManager = "migration-runner-controller"
+
+// Trust is whether status.storedVersions can be believed.
+type Trust struct {
+	Trusted bool
+	// Reasons say why, each with its source; never empty for a live CRD.
+	Reasons []string
+}
+
+// trust looks for everything that is known to remove entries of storedVersions
+// while objects may still be persisted at them: the in-tree migration, which
+// trims when it fails and, the second time, when it starts (facts 1 and 2), and
+// other people's patches of the status (fact 13).
+func trust(c crd.CRD, s State) Trust {
+	if !c.Origin.Live() {
+		return Trust{Reasons: []string{"a manifest says nothing about stored versions"}}
+	}
+	var against []string
+	against = append(against, inTree(c, s.Observations.Migrations)...)
+	if bogus := s.BogusStored(); len(bogus) > 0 {
+		against = append(against, fmt.Sprintf(
+			"status.storedVersions lists %s, which spec.versions does not have: the server refuses every change of the spec until it is trimmed",
+			strings.Join(bogus, ", ")))
+	}
+	if s.Storage != "" && !slices.Contains(s.Stored, s.Storage) {
+		against = append(against, fmt.Sprintf("status.storedVersions does not list the storage version %s", s.Storage))
+	}
+	var trimmedByUs bool
+	for _, w := range storedVersionsWriters(c) {
+		switch w.manager {
+		case FieldManager:
+			trimmedByUs = true
+		case inTreeFieldManager:
+			if len(against) == 0 {
+				against = append(against, "status.storedVersions was last written by the in-tree storage version migration"+w.at()+
+					" (managedFields), which trims even when it fails")
+			}
+		default:
+			against = append(against, fmt.Sprintf(
+				"status.storedVersions was last written by %q%s (managedFields): nothing shows that the objects were rewritten first",
+				w.manager, w.at()))
+		}
+	}
+	if len(against) > 0 {
+		return Trust{Reasons: against}
+	}
+	if s.Observations.MigrationsError != "" {
+		return Trust{Reasons: []string{"in-tree storage version migrations could not be read: " + s.Observations.MigrationsError}}
+	}
+	if trimmedByUs {
+		return Trust{Trusted: true, Reasons: []string{"trimmed by kubectl crdver after a complete verify pass (managedFields)"}}
+	}
+	return Trust{Trusted: true, Reasons: []string{"nothing is known to have trimmed the list"}}
+}
+
+// inTree returns the reasons that in-tree migrations give.
+func inTree(c crd.CRD, migrations []Migration) []string {
+	var reasons []string
+	if condition := c.Condition(apiextensionsv1.StorageMigrating); condition != nil {
+		why := "the in-tree migration trims status.storedVersions without verifying the objects"
+		switch {
+		case condition.Status == apiextensionsv1.ConditionTrue:
+			why = "a second in-tree migration trims status.storedVersions when it starts"
+		case condition.Reason == "MigrationFailed":
+			why = "an in-tree migration trims status.storedVersions although it failed"
+		}
+		reasons = append(reasons, fmt.Sprintf("condition StorageMigrating is %s (%s): %s",
+			condition.Status, condition.Reason, why))
+	}
+	for _, m := range migrations {
+		switch {
+		case m.Failed:
+			reasons = append(reasons, fmt.Sprintf(
+				"StorageVersionMigration %s failed, and a failed one trims status.storedVersions too", m.Name))
+		case m.Running:
+			reasons = append(reasons, fmt.Sprintf("StorageVersionMigration %s is not finished", m.Name))
+		case c.Condition(apiextensionsv1.StorageMigrating) == nil:
+			reasons = append(reasons, fmt.Sprintf(
+				"StorageVersionMigration %s ran, and does not verify the objects", m.Name))
+		}
+	}
+	if len(migrations) > 1 {
+		reasons = append(reasons, fmt.Sprintf(
+			"%d StorageVersionMigrations ran: each but the first trims status.storedVersions when it starts", len(migrations)))
+	}
+	return reasons
+}
+
+// writer is a managedFields entry that owns a field.
+type writer struct {
+	manager     string
+	subresource string
+	time        *metav1.Time
+}
+
+// at returns " at TIME", or "".
+func (w writer) at() string {
+	if w.time == nil || w.time.IsZero() {
+		return ""
+	}
+	return " at " + w.time.UTC().Format(time.RFC3339)
+}
+
+// storedVersionsWriters returns who wrote status.storedVersions through the
+// status subresource. The server's own additions, when a version becomes the
+// storage version, come with the main resource and take nothing away.
+func storedVersionsWriters(c crd.CRD) []writer {
+	var writers []writer
+	for _, w := range fieldWriters(c, "status", "storedVersions") {
+		if w.subresource == "status" && w.manager != "kube-apiserver" {
+			writers = append(writers, w)
+		}
+	}
+	return writers
+}
+
+// fieldWriters returns the managedFields entries that own a field, newest first.
+func fieldWriters(c crd.CRD, path ...any) []writer {
+	field, err := fieldpath.MakePath(path...)
+	if err != nil {
+		return nil
+	}
+	var writers []writer
+	for _, entry := range c.ManagedFields {
+		if entry.FieldsV1 == nil {
+			continue
+		}
+		var set fieldpath.Set
+		if set.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())) != nil {
+			continue
+		}
+		owns := false
+		set.Iterate(func(p fieldpath.Path) {
+			if len(p) >= len(field) && p[:len(field)].Equals(field) {
+				owns = true
+			}
+		})
+		if owns {
+			writers = append(writers, writer{manager: entry.Manager, subresource: entry.Subresource, time: entry.Time})
+		}
+	}
+	slices.SortStableFunc(writers, func(a, b writer) int {
+		if a.time == nil || b.time == nil {
+			return 0
+		}
+		return b.time.Compare(a.time.Time)
+	})
+	return writers
+}

@@ -1,0 +1,147 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/conversion"
+	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/plan"
+	"github.com/crdver/kubectl-crdver/pkg/usage"
+)
+
+// PlanOptions says how to look at what a plan needs.
+type PlanOptions struct {
+	// Writes allows requests with dryRun=All, for the rehearsal and for the
+	// patches of the plan. Without, only reading requests are made.
+	Writes      bool
+	Concurrency int
+}
+
+// ForPlan looks at what the steps of a plan depend on: permissions, references
+// to a version that will no longer be served, a rehearsal of the rewrite, and
+// what the server says to the patches.
+func (o *Observer) ForPlan(
+	ctx context.Context, c crd.CRD, p v1alpha1.Plan, observations *lifecycle.Observations, options PlanOptions,
+) {
+	if len(p.Steps) == 0 {
+		return
+	}
+	o.access(ctx, p, observations)
+	for _, step := range p.Steps {
+		switch {
+		case step.Action == v1alpha1.ActionUnserve && !p.Intent.AllowOwnerReferences:
+			observations.References = o.references(ctx, c, step.Version)
+		case step.Action == v1alpha1.ActionRehearse && options.Writes && len(observations.MissingRules) == 0:
+			o.rehearsal(ctx, c, step.Endpoint, observations, options)
+		}
+	}
+	// A plan that is blocked already says more than the server's refusal would.
+	if options.Writes && p.Applyable && len(observations.MissingRules) == 0 {
+		o.patches(ctx, c, p, observations)
+	}
+}
+
+// access reviews the caller's own permissions.
+func (o *Observer) access(ctx context.Context, p v1alpha1.Plan, observations *lifecycle.Observations) {
+	var rules []cluster.Rule
+	for _, rule := range plan.Rules(p) {
+		rules = append(rules, cluster.Rule{
+			Verb: rule.Verb, Group: rule.Group, Resource: rule.Resource, Subresource: rule.Subresource, Name: rule.Name,
+		})
+	}
+	missing, err := o.cluster.MissingRules(ctx, rules)
+	switch {
+	case errors.Is(err, cluster.ErrNotSupported):
+		// A server without an authorization API does not authorize.
+	case err != nil:
+		observations.AccessError = err.Error()
+	}
+	for _, rule := range missing {
+		observations.MissingRules = append(observations.MissingRules, plan.Rule{
+			Verb: rule.Verb, Group: rule.Group, Resource: rule.Resource, Subresource: rule.Subresource, Name: rule.Name,
+		}.String())
+	}
+}
+
+// references looks for children that name the version (fact 16).
+func (o *Observer) references(ctx context.Context, c crd.CRD, version string) *lifecycle.References {
+	references := &lifecycle.References{Version: version}
+	found, err := usage.OwnerReferences(ctx, o.cluster, schema.GroupVersionKind{
+		Group: c.Spec.Group, Version: version, Kind: c.Spec.Names.Kind,
+	})
+	if err != nil {
+		references.Unknown = append(references.Unknown, err.Error())
+		return references
+	}
+	for _, r := range found.Resources {
+		references.Owners = append(references.Owners, lifecycle.OwnerReferences{
+			Resource: r.GroupResource().String(), Count: r.Objects, Examples: r.Examples,
+		})
+	}
+	for _, u := range found.Unknown {
+		references.Unknown = append(references.Unknown, fmt.Sprintf("%s: %s: %s", u.Name, u.Reason, u.Message))
+	}
+	return references
+}
+
+// rehearsal dry-runs the rewrite, if the version is served already; otherwise
+// the executor does once it is.
+func (o *Observer) rehearsal(
+	ctx context.Context, c crd.CRD, endpoint string, observations *lifecycle.Observations, options PlanOptions,
+) {
+	if v := c.Version(endpoint); v == nil || !v.Served {
+		return
+	}
+	rehearse := conversion.ForMigration(c, endpoint)
+	rehearse.Concurrency = options.Concurrency
+	result, err := conversion.Rehearse(ctx, o.cluster, rehearse)
+	if err != nil {
+		observations.RehearsalError = err.Error()
+		return
+	}
+	observations.Rehearsal = result
+}
+
+// patches sends the plan's patches with dryRun=All, so that a policy or a
+// webhook that guards CRDs speaks up before anything is written. The patches of
+// the spec are sent one on top of the other, as the steps will leave it.
+func (o *Observer) patches(ctx context.Context, c crd.CRD, p v1alpha1.Plan, observations *lifecycle.Observations) {
+	var spec []v1alpha1.PatchOperation
+	for _, step := range p.Steps {
+		if step.Patch == nil || step.Action == v1alpha1.ActionRemove && stored(c, step.Version) {
+			// The server refuses a removal until the trim is done (fact 7).
+			continue
+		}
+		patch := *step.Patch
+		if patch.Subresource == "" {
+			spec = append(slices.Clone(spec), patch.Body...)
+			patch.Body = spec
+		}
+		body, err := plan.Body(patch, c.UID, c.ResourceVersion)
+		if err == nil {
+			_, err = o.cluster.CRDs().Patch(ctx, c.Name, cluster.PatchRequest{
+				Type: types.JSONPatchType, Body: body, Subresource: patch.Subresource, DryRun: true,
+				FieldManager: lifecycle.FieldManager,
+			})
+		}
+		if err != nil && !apierrors.IsConflict(err) {
+			observations.Denied = append(observations.Denied, lifecycle.Denial{Step: step.ID, Message: err.Error()})
+			return
+		}
+	}
+}
+
+// stored reports whether status.storedVersions lists a version, or will by then.
+func stored(c crd.CRD, version string) bool {
+	return slices.Contains(c.Status.StoredVersions, version) || c.StorageVersion() == version
+}

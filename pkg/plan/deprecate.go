@@ -1,0 +1,167 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
+
+// maxWarning is the longest deprecationWarning that the server takes, in bytes
+// although its message says characters (validateDeprecationWarning).
+const maxWarning = 256
+
+// deprecate plans: VERSION deprecated, with a warning that names it and its
+// replacement; or, with --undo, neither.
+func (b *builder) deprecate() error {
+	version := b.intent.Version
+	v := b.state.Version(version)
+	if v == nil {
+		return b.unknownVersion(version)
+	}
+	if b.intent.Undo {
+		b.undeprecate(version)
+		return nil
+	}
+	warning, err := b.warning(version, b.intent.Replacement)
+	if err != nil {
+		return err
+	}
+	if v.Deprecated && v.Warning != "" && b.intent.Message == "" && b.intent.Replacement == "" {
+		// Already deprecated with somebody's own words: not ours to replace unasked.
+		return nil
+	}
+	if b.state.Replacement(version) == "" && b.intent.Message == "" {
+		b.warn("no other version is served and not deprecated: the warning can name no replacement")
+	}
+	b.deprecateStep(v1alpha1.ActionDeprecate, version, warning)
+	return nil
+}
+
+// gvk names a version as the server's own warnings do.
+func (b *builder) gvk(version string) string {
+	return fmt.Sprintf("%s/%s %s", b.state.CRD.Spec.Group, version, b.state.CRD.Spec.Names.Kind)
+}
+
+// warning returns the deprecationWarning of a version; replacement may be empty.
+func (b *builder) warning(version, replacement string) (string, error) {
+	if message := b.intent.Message; message != "" {
+		return message, b.checkMessage(message, version)
+	}
+	if replacement == "" {
+		replacement = b.state.Replacement(version)
+	} else if err := b.checkReplacement(version, replacement); err != nil {
+		return "", err
+	}
+	text := b.gvk(version) + " is deprecated"
+	if replacement != "" {
+		text += "; use " + b.gvk(replacement)
+	}
+	if len(text) > maxWarning {
+		// Without a text of its own the server makes up its default, which may be longer.
+		return "", nil
+	}
+	return text, nil
+}
+
+// checkReplacement refuses a replacement that clients could not move to.
+func (b *builder) checkReplacement(version, replacement string) error {
+	entry := b.after.Version(replacement)
+	switch {
+	case entry == nil:
+		return b.unknownVersion(replacement)
+	case replacement == version:
+		return inputErrorf("--replacement %s is the version that is to be deprecated", replacement)
+	case !entry.Served:
+		return inputErrorf("--replacement %s is not served; serve it first: %s", replacement, b.command("restore", replacement))
+	case entry.Deprecated:
+		return inputErrorf("--replacement %s is itself deprecated", replacement)
+	}
+	return nil
+}
+
+// checkMessage applies the server's rules (validation-rules 3.2 to 3.4) and
+// ours: a warning that names neither version helps nobody.
+func (b *builder) checkMessage(message, version string) error {
+	if len(message) > maxWarning {
+		return inputErrorf("--message is %d bytes long; the server takes at most %d", len(message), maxWarning)
+	}
+	if !utf8.ValidString(message) {
+		return inputErrorf("--message is not valid UTF-8")
+	}
+	for i, r := range message {
+		if !unicode.IsPrint(r) {
+			return inputErrorf("--message has a character at byte %d that cannot be printed; the server refuses it", i)
+		}
+	}
+	replacement := b.intent.Replacement
+	if replacement == "" {
+		replacement = b.state.Replacement(version)
+	}
+	versions, names := []string{version}, []string{b.gvk(version)}
+	if replacement != "" {
+		versions, names = append(versions, replacement), append(names, b.gvk(replacement))
+	}
+	for _, v := range versions {
+		if strings.Contains(message, b.state.CRD.Spec.Group+"/"+v) && strings.Contains(message, b.state.CRD.Spec.Names.Kind) {
+			return nil
+		}
+	}
+	return inputErrorf("--message names neither %s: clients would not know what is meant", strings.Join(quoteAll(names), " nor "))
+}
+
+func quoteAll(names []string) []string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = fmt.Sprintf("%q", name)
+	}
+	return quoted
+}
+
+// deprecateStep sets deprecated and deprecationWarning.
+func (b *builder) deprecateStep(action v1alpha1.Action, version, warning string) {
+	i, entry := b.index(version)
+	operations, changes := setDeprecated(i, entry, true, warning)
+	if len(changes) == 0 {
+		return
+	}
+	step := v1alpha1.Step{
+		Action:     action,
+		Version:    version,
+		Title:      fmt.Sprintf("deprecate %s", version),
+		Why:        "clients of this version get a Warning header with each answer, and the server counts them",
+		Patch:      jsonPatch("", operations...),
+		Changes:    changes,
+		Verify:     []v1alpha1.Check{{ID: "deprecated", Description: "the CRD has the flag and the warning"}},
+		Reversible: true,
+		Undo:       fmt.Sprintf("kubectl crdver deprecate %s --undo %s", version, b.state.CRD.Name),
+	}
+	if entry.Served {
+		step.Verify = append(step.Verify, v1alpha1.Check{
+			ID: "warning", Description: "one request at this version gets the warning",
+		})
+	}
+	b.add(step)
+}
+
+// undeprecate takes a deprecation back.
+func (b *builder) undeprecate(version string) {
+	i, entry := b.index(version)
+	operations, changes := setDeprecated(i, entry, false, "")
+	if len(changes) == 0 {
+		return
+	}
+	b.add(v1alpha1.Step{
+		Action:     v1alpha1.ActionUndeprecate,
+		Version:    version,
+		Title:      fmt.Sprintf("take the deprecation of %s back", version),
+		Why:        "asked for with --undo",
+		Patch:      jsonPatch("", operations...),
+		Changes:    changes,
+		Verify:     []v1alpha1.Check{{ID: "not-deprecated", Description: "requests at this version get no warning"}},
+		Reversible: true,
+		Undo:       b.command("deprecate", version),
+	})
+}

@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
+
+// Identifiers of the blockers that do not come from a legal move.
+const (
+	blockRefused         = "rehearsal-refused"
+	blockLost            = "rehearsal-lost-fields"
+	blockRehearsalFailed = "rehearsal-failed"
+	blockAccess          = "access"
+	blockDenied          = "dry-run-denied"
+	blockBogus           = "stored-not-in-spec"
+)
+
+// gates adds what stands in the way of the steps that are left.
+func (b *builder) gates() {
+	if len(b.plan.Steps) == 0 {
+		return
+	}
+	o := b.state.Observations
+	if len(o.MissingRules) > 0 {
+		b.block(v1alpha1.Blocker{
+			ID:      blockAccess,
+			Message: "you lack permissions that the plan needs",
+			Resolve: "ask for a ClusterRole with these rules, or use another account (--as, --context)",
+			Details: o.MissingRules,
+		})
+	}
+	if o.AccessError != "" {
+		b.warn("permissions could not be checked beforehand: %s", o.AccessError)
+	}
+	for _, denial := range o.Denied {
+		b.block(v1alpha1.Blocker{
+			ID:      blockDenied,
+			Message: fmt.Sprintf("the server would refuse the step %s (server dry run): %s", denial.Step, denial.Message),
+			Resolve: "change the policy or the CRD that the message names",
+		})
+	}
+	if b.has(v1alpha1.ActionRehearse) {
+		b.rehearsalGate()
+	}
+	if b.changesSpec() {
+		b.bogusGate()
+	}
+	if v := b.state.Version(b.intent.Version); b.intent.Verb == v1alpha1.VerbPromote && v != nil && v.Deprecated {
+		b.warn("%s is deprecated", v.Name)
+	}
+	if running := b.runningMigration(); running != "" && !b.has(v1alpha1.ActionMigrate) {
+		b.warn("StorageVersionMigration %s is not finished", running)
+	}
+	if m := b.state.Reverter(); m != nil && b.changesSpec() {
+		b.warn("the CRD is owned by %s (%s): change its manifest too, or it will put the spec back", m.Name, m.Evidence)
+	}
+}
+
+// bogusGate blocks where status.storedVersions lists a version that
+// spec.versions will not have: the server then refuses every update of the spec
+// (fact 13), and says only that the version "must remain".
+func (b *builder) bogusGate() {
+	bogus := slices.DeleteFunc(b.state.BogusStored(), func(name string) bool { return b.after.Version(name) != nil })
+	if len(bogus) == 0 {
+		return
+	}
+	b.block(v1alpha1.Blocker{
+		ID: blockBogus,
+		Message: fmt.Sprintf("status.storedVersions lists %s, which spec.versions does not have: the server refuses every change of the spec",
+			join(bogus)),
+		Resolve: b.migrateCommand() + " (rewrites and verifies every object, then trims the list)",
+	})
+}
+
+func (b *builder) runningMigration() string {
+	for _, m := range b.state.Observations.Migrations {
+		if m.Running {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// changesSpec reports whether a step patches the main resource.
+func (b *builder) changesSpec() bool {
+	for _, step := range b.plan.Steps {
+		if step.Patch != nil && step.Patch.Subresource == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// rehearsalGate blocks on objects that the server would refuse to rewrite and
+// on fields that a rewrite would lose (facts 6 and 12).
+func (b *builder) rehearsalGate() {
+	o := b.state.Observations
+	if o.RehearsalError != "" {
+		b.block(v1alpha1.Blocker{
+			ID:      blockRehearsalFailed,
+			Message: "the rehearsal could not be made: " + o.RehearsalError,
+			Resolve: "put right what the message says and run again",
+		})
+	}
+	r := o.Rehearsal
+	if r == nil {
+		return
+	}
+	if r.RefusedCount > 0 {
+		details := make([]string, 0, len(r.Refused))
+		for _, f := range r.Refused {
+			details = append(details, fmt.Sprintf("%s: %s: %s", objectName(f.Namespace, f.Name), f.Reason, f.Message))
+		}
+		b.block(v1alpha1.Blocker{
+			ID:      blockRefused,
+			Message: fmt.Sprintf("the server would refuse to rewrite %d of %d objects", r.RefusedCount, r.Sampled),
+			Resolve: "change these objects, or the policy, webhook or schema that refuses them",
+			Details: details,
+		})
+	}
+	if len(r.Lost) > 0 {
+		details := make([]string, 0, len(r.Lost))
+		for _, d := range r.Lost {
+			details = append(details, fmt.Sprintf("%s %s in %d objects: %s", d.Path, d.Change, d.Objects, strings.Join(d.Examples, ", ")))
+		}
+		b.block(v1alpha1.Blocker{
+			ID:      blockLost,
+			Message: fmt.Sprintf("rewriting objects at %s would lose or change fields for good", b.after.StorageVersion()),
+			Resolve: "add the fields to the schema of the new storage version, or remove them from the objects",
+			Details: details,
+		})
+	}
+	for _, d := range r.Appeared {
+		b.warn("rewriting adds %s (a default of the new schema) in %d objects", d.Path, d.Objects)
+	}
+	if !r.Complete {
+		b.warn("the rehearsal took a sample of %d of %d objects", r.Sampled, r.Total)
+	}
+	if b.state.Webhook() {
+		b.warn("objects are converted by a webhook: the rehearsal shows what the server refuses and prunes, not what the webhook loses")
+	}
+}
+
+func objectName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}

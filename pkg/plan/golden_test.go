@@ -1,0 +1,84 @@
+package plan_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/plan"
+	"github.com/crdver/kubectl-crdver/pkg/printers"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew") //nolint:gochecknoglobals // a test flag
+
+// TestPlans compares the plan of each case in testdata/plan with its goldens,
+// as a document and as people see it.
+func TestPlans(t *testing.T) {
+	cases, err := filepath.Glob("../../testdata/plan/*")
+	if err != nil || len(cases) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, dir := range cases {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			state, intent := readCase(t, dir)
+			cluster := v1alpha1.ClusterIdentity{Server: "https://cluster.example.com:6443", Context: "example"}
+			got, err := plan.Build(state, cluster, intent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			document, err := yaml.Marshal(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join(dir, "plan.golden.yaml"), document)
+			var text bytes.Buffer
+			if err := printers.WritePlan(&text, got); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join(dir, "plan.golden.txt"), text.Bytes())
+		})
+	}
+}
+
+func readCase(t *testing.T, dir string) (lifecycle.State, v1alpha1.Intent) {
+	t.Helper()
+	var c apiextensionsv1.CustomResourceDefinition
+	var intent v1alpha1.Intent
+	var observations lifecycle.Observations
+	for name, into := range map[string]any{"crd.yaml": &c, "intent.yaml": &intent, "observations.yaml": &observations} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(data, into); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	return lifecycle.New(crd.CRD{CustomResourceDefinition: &c}, observations), intent
+}
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s differs (-want +got), -update writes it anew:\n%s", path, diff)
+	}
+}

@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
+
+// The patches are RFC 6902 operations on exactly the fields that change. A
+// merge patch would have to carry the whole of spec.versions, and an apply
+// owns all of it (fact 17): either can put back what somebody else changed.
+
+// value encodes v, which is always a plain document of ours or of upstream.
+func value(v any) *apiextensionsv1.JSON {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		// Only unsupported types fail, and there are none in these documents.
+		panic(fmt.Sprintf("encoding %T: %v", v, err))
+	}
+	return &apiextensionsv1.JSON{Raw: raw}
+}
+
+// spec starts a patch of the main resource, and of nothing else.
+func jsonPatch(subresource string, body ...v1alpha1.PatchOperation) *v1alpha1.Patch {
+	return &v1alpha1.Patch{Type: "json", Subresource: subresource, Body: body}
+}
+
+// versionPath returns the JSON pointer of a field of a version.
+func versionPath(index int, field string) string {
+	return fmt.Sprintf("/spec/versions/%d/%s", index, field)
+}
+
+// testName makes sure that the version at that place is the one that is meant.
+func testName(index int, version string) v1alpha1.PatchOperation {
+	return v1alpha1.PatchOperation{Op: "test", Path: versionPath(index, "name"), Value: value(version)}
+}
+
+// setFlag sets served or storage, which v1 always has.
+func setFlag(index int, field string, to bool) v1alpha1.PatchOperation {
+	return v1alpha1.PatchOperation{Op: "replace", Path: versionPath(index, field), Value: value(to)}
+}
+
+// flagChange is the change of a flag of a version, for people.
+func flagChange(version, field string, to bool) v1alpha1.Change {
+	return v1alpha1.Change{
+		Path: fmt.Sprintf("spec.versions[%s].%s", version, field),
+		From: fmt.Sprint(!to),
+		To:   fmt.Sprint(to),
+	}
+}
+
+// setDeprecated makes the operations and changes that deprecate a version or
+// take it back; an empty warning removes it. "add" on an object member sets it
+// whether it is there or not (RFC 6902, 4.1).
+func setDeprecated(
+	index int, entry *apiextensionsv1.CustomResourceDefinitionVersion, deprecated bool, warning string,
+) (operations []v1alpha1.PatchOperation, changes []v1alpha1.Change) {
+	operations = append(operations, testName(index, entry.Name))
+	if entry.Deprecated != deprecated {
+		operations = append(operations, v1alpha1.PatchOperation{
+			Op: "add", Path: versionPath(index, "deprecated"), Value: value(deprecated),
+		})
+		changes = append(changes, flagChange(entry.Name, "deprecated", deprecated))
+	}
+	old := ""
+	if entry.DeprecationWarning != nil {
+		old = *entry.DeprecationWarning
+	}
+	if old != warning {
+		path := versionPath(index, "deprecationWarning")
+		if warning == "" {
+			operations = append(operations, v1alpha1.PatchOperation{Op: "remove", Path: path})
+		} else {
+			operations = append(operations, v1alpha1.PatchOperation{Op: "add", Path: path, Value: value(warning)})
+		}
+		changes = append(changes, v1alpha1.Change{
+			Path: fmt.Sprintf("spec.versions[%s].deprecationWarning", entry.Name), From: quote(old), To: quote(warning),
+		})
+	}
+	entry.Deprecated = deprecated
+	entry.DeprecationWarning = nil
+	if warning != "" {
+		entry.DeprecationWarning = &warning
+	}
+	return operations, changes
+}
+
+func quote(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// join lists names as people do.
+func join(names []string) string { return strings.Join(names, ", ") }
+
+// bracket lists names as a JSON-like list.
+func bracket(names []string) string { return "[" + strings.Join(names, ", ") + "]" }
+
+// Body returns the patch with its preconditions: the UID is tested, so that a
+// CRD that was created again is left alone, and the resourceVersion is set to
+// the one that was read, which makes the server answer 409 where it is another.
+func Body(patch v1alpha1.Patch, uid types.UID, resourceVersion string) ([]byte, error) {
+	operations := append([]v1alpha1.PatchOperation{
+		{Op: "test", Path: "/metadata/uid", Value: value(string(uid))},
+		{Op: "replace", Path: "/metadata/resourceVersion", Value: value(resourceVersion)},
+	}, patch.Body...)
+	body, err := json.Marshal(operations)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a patch: %w", err)
+	}
+	return body, nil
+}

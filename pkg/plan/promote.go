@@ -1,0 +1,348 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/apiversion"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+)
+
+// promote plans: VERSION served, storage, every object persisted at it, and
+// storedVersions exactly [VERSION].
+func (b *builder) promote() error {
+	version := b.intent.Version
+	if b.state.Version(version) == nil {
+		if err := b.addVersion(); err != nil {
+			return err
+		}
+	}
+	b.serve(version)
+	flips := b.state.Storage != version
+	if flips || b.migrationPending() {
+		b.rehearse(version)
+	}
+	if flips {
+		b.setStorage(version)
+	}
+	if flips || b.migrationPending() {
+		b.rewrite()
+	}
+	if b.intent.DeprecateOlder {
+		return b.deprecateOlder(version)
+	}
+	return nil
+}
+
+// migrate plans: every object persisted at the storage version, and
+// storedVersions exactly that.
+func (b *builder) migrate() error {
+	if !b.migrationPending() && !b.intent.Force && !b.narrowed() {
+		return nil
+	}
+	if blockers := b.state.MayMigrate(); b.endpoint() == "" {
+		b.block(blockers...)
+		return nil
+	}
+	b.rehearse(b.state.Storage)
+	b.rewrite()
+	return nil
+}
+
+// narrowed reports whether only some of the objects are migrated.
+func (b *builder) narrowed() bool { return b.intent.Namespace != "" || b.intent.Selector != "" }
+
+// migrationPending reports whether objects may be persisted at another version
+// than the storage version: because the list says so, or because it cannot be
+// trusted (rule 3).
+func (b *builder) migrationPending() bool {
+	return !b.state.StoredExactly(b.state.Storage) || !b.state.Trust.Trusted
+}
+
+// addVersion adds an entry to spec.versions, unserved: from a manifest, or as a
+// copy of another version.
+func (b *builder) addVersion() error {
+	version, source := b.intent.Version, ""
+	entry := b.intent.Definition.DeepCopy()
+	switch {
+	case entry != nil:
+		source = "from " + b.intent.DefinitionSource
+	case b.intent.From != "":
+		from := b.state.CRD.Version(b.intent.From)
+		if from == nil {
+			return b.unknownVersion(b.intent.From)
+		}
+		entry = from.DeepCopy()
+		entry.Deprecated, entry.DeprecationWarning = false, nil
+		source = "a copy of " + b.intent.From
+	default:
+		return b.unknownVersion(version)
+	}
+	entry.Name, entry.Served, entry.Storage = version, false, false
+	b.after.Spec.Versions = append(b.after.Spec.Versions, *entry)
+	b.add(v1alpha1.Step{
+		Action:  v1alpha1.ActionAdd,
+		Version: version,
+		Title:   fmt.Sprintf("add %s to spec.versions, unserved", version),
+		Why:     fmt.Sprintf("%s has no version %s; the new entry is %s", b.state.CRD.Name, version, source),
+		Preconditions: []v1alpha1.Precondition{{
+			ID: "absent", Description: fmt.Sprintf("%s is not in spec.versions", version), Status: v1alpha1.PreconditionMet,
+		}},
+		Patch: AddVersion(*entry),
+		Changes: []v1alpha1.Change{{
+			Path: fmt.Sprintf("spec.versions[%s]", version), To: fmt.Sprintf("served: false, storage: false, %s", source),
+		}},
+		Verify: []v1alpha1.Check{{
+			ID: "present", Description: fmt.Sprintf("%s is in spec.versions, and the CRD is accepted (NonStructuralSchema is not True)", version),
+		}},
+		Reversible: true,
+		Undo:       b.command("retire", version),
+	})
+	return nil
+}
+
+// AddVersion returns the patch that appends an entry to spec.versions.
+func AddVersion(entry apiextensionsv1.CustomResourceDefinitionVersion) *v1alpha1.Patch {
+	return jsonPatch("", v1alpha1.PatchOperation{Op: "add", Path: "/spec/versions/-", Value: value(entry)})
+}
+
+// serve sets served: true.
+func (b *builder) serve(version string) {
+	i, entry := b.index(version)
+	if entry.Served {
+		return
+	}
+	entry.Served = true
+	b.add(v1alpha1.Step{
+		Action:  v1alpha1.ActionServe,
+		Version: version,
+		Title:   fmt.Sprintf("serve %s", version),
+		Why:     fmt.Sprintf("%s is not served: clients cannot use it", version),
+		Patch:   jsonPatch("", testName(i, version), setFlag(i, "served", true)),
+		Changes: []v1alpha1.Change{flagChange(version, "served", true)},
+		Verify: []v1alpha1.Check{{
+			ID: "listed", Description: fmt.Sprintf("discovery has %s, and its objects can be listed", version),
+		}},
+		Reversible: true,
+		Undo:       fmt.Sprintf("kubectl crdver retire %s --until unserve %s", version, b.state.CRD.Name),
+	})
+}
+
+// rehearse dry-runs the no-op patch on live objects before anything depends on it.
+func (b *builder) rehearse(storage string) {
+	endpoint := b.endpoint()
+	st := v1alpha1.PreconditionMet
+	switch o := b.state.Observations; {
+	case o.Rehearsal == nil && o.RehearsalError == "":
+		st = v1alpha1.PreconditionPending
+	case o.RehearsalError != "" || o.Rehearsal.RefusedCount > 0 || len(o.Rehearsal.Lost) > 0:
+		st = v1alpha1.PreconditionUnmet
+	}
+	b.add(v1alpha1.Step{
+		Action:   v1alpha1.ActionRehearse,
+		Version:  storage,
+		Endpoint: endpoint,
+		Title:    fmt.Sprintf("rehearse the rewrite of the objects through %s (server dry run)", endpoint),
+		Why:      "an object that admission, validation or conversion refuses, or a field that the schema drops, is found before anything is written",
+		Preconditions: []v1alpha1.Precondition{{
+			ID: "rehearsal", Description: "no object is refused and no field is lost", Status: st,
+		}},
+		Objects:    b.objects(),
+		Verify:     []v1alpha1.Check{{ID: "clean", Description: "no object was refused and no field would be lost"}},
+		Reversible: true,
+	})
+}
+
+// endpoint returns the version that objects are rewritten through once the
+// steps so far are done: the storage version when served, otherwise the best
+// served one.
+func (b *builder) endpoint() string {
+	target := b.after.StorageVersion()
+	if b.intent.Verb == v1alpha1.VerbPromote {
+		target = b.intent.Version
+	}
+	if entry := b.after.Version(target); entry != nil && entry.Served {
+		return target
+	}
+	return b.after.KubectlDefault()
+}
+
+// objects returns the number of objects, or 0 where it is unknown.
+func (b *builder) objects() *int64 {
+	if n := b.state.Observations.Objects; n != nil {
+		return n
+	}
+	return new(int64)
+}
+
+// setStorage makes a version the storage version, in one patch: the server
+// allows exactly one at any time.
+func (b *builder) setStorage(version string) {
+	// An earlier step serves it, where it is not served yet.
+	var blockers []v1alpha1.Blocker
+	if !b.has(v1alpha1.ActionServe) {
+		blockers = b.state.MaySetStorage(version)
+	}
+	b.block(blockers...)
+	old := b.after.StorageVersion()
+	i, oldEntry := b.index(old)
+	j, newEntry := b.index(version)
+	oldEntry.Storage, newEntry.Storage = false, true
+	b.add(v1alpha1.Step{
+		Action:  v1alpha1.ActionSetStorage,
+		Version: version,
+		Title:   fmt.Sprintf("make %s the storage version", version),
+		Why:     fmt.Sprintf("objects are written at %s; from now on every write persists %s", old, version),
+		Preconditions: []v1alpha1.Precondition{
+			{ID: "served", Description: fmt.Sprintf("%s is served", version), Status: b.after2pending(status(blockers))},
+			{ID: "rehearsed", Description: "the rehearsal found nothing", Status: b.rehearsed()},
+		},
+		Patch: jsonPatch("",
+			testName(i, old), testName(j, version), setFlag(i, "storage", false), setFlag(j, "storage", true)),
+		Changes: []v1alpha1.Change{flagChange(old, "storage", false), flagChange(version, "storage", true)},
+		Verify: []v1alpha1.Check{
+			{ID: "storage", Description: fmt.Sprintf("%s is the storage version and in status.storedVersions", version)},
+		},
+		Reversible: true,
+		Undo:       b.command("promote", old),
+	})
+}
+
+// after2pending makes a met precondition pending where an earlier step makes it true.
+func (b *builder) after2pending(st v1alpha1.PreconditionStatus) v1alpha1.PreconditionStatus {
+	if st == v1alpha1.PreconditionMet && (b.has(v1alpha1.ActionServe) || b.has(v1alpha1.ActionAdd)) {
+		return v1alpha1.PreconditionPending
+	}
+	return st
+}
+
+// rehearsed returns the status of the precondition that the rehearsal was clean.
+func (b *builder) rehearsed() v1alpha1.PreconditionStatus {
+	for _, step := range b.plan.Steps {
+		if step.Action == v1alpha1.ActionRehearse {
+			return step.Preconditions[0].Status
+		}
+	}
+	return v1alpha1.PreconditionMet
+}
+
+// rewrite plans barrier, migrate, verify and trim.
+func (b *builder) rewrite() {
+	blockers := b.state.MayMigrate()
+	if b.has(v1alpha1.ActionServe) {
+		blockers = slices.DeleteFunc(blockers, func(x v1alpha1.Blocker) bool { return x.ID == lifecycle.BlockNoneServed })
+	}
+	b.block(blockers...)
+	storage, endpoint := b.after.StorageVersion(), b.endpoint()
+	b.add(v1alpha1.Step{
+		Action:   v1alpha1.ActionBarrier,
+		Version:  storage,
+		Endpoint: endpoint,
+		Title:    fmt.Sprintf("wait until every server persists at %s", storage),
+		Why:      "a write right after a change of the storage version may still land at the old one",
+		Verify: []v1alpha1.Check{{
+			ID: "settled", Description: "storageVersionHash agrees over fresh connections, and a rewritten object stays as it is",
+		}},
+		Reversible: true,
+	})
+	where := "all objects"
+	if b.narrowed() {
+		where = "the selected objects"
+	}
+	b.add(v1alpha1.Step{
+		Action:   v1alpha1.ActionMigrate,
+		Version:  storage,
+		Endpoint: endpoint,
+		Title:    fmt.Sprintf("rewrite %s at %s with no-op patches through %s", where, storage, endpoint),
+		Why:      b.whyMigrate(storage),
+		Preconditions: []v1alpha1.Precondition{
+			{ID: "endpoint", Description: fmt.Sprintf("%s is served", endpoint), Status: status(blockers)},
+		},
+		Objects:    b.objects(),
+		Verify:     []v1alpha1.Check{{ID: "all-pages", Description: "every page of the list was seen, and no object failed"}},
+		Reversible: true,
+	})
+	if b.narrowed() {
+		b.plan.Complete = false
+		b.warn("only a part of the objects is migrated: status.storedVersions is not trimmed")
+		return
+	}
+	b.add(v1alpha1.Step{
+		Action:     v1alpha1.ActionVerify,
+		Version:    storage,
+		Endpoint:   endpoint,
+		Title:      "verify that every object is current",
+		Why:        "a no-op patch that leaves the resourceVersion unchanged proves that an object is persisted at the storage version",
+		Objects:    b.objects(),
+		Verify:     []v1alpha1.Check{{ID: "current", Description: "a whole pass found no object to rewrite and none that failed"}},
+		Reversible: true,
+	})
+	b.trim(storage)
+}
+
+func (b *builder) whyMigrate(storage string) string {
+	others := b.state.StoredElsewhere(storage)
+	switch {
+	case len(others) > 0:
+		return fmt.Sprintf("status.storedVersions says that objects may be stored at %s", join(others))
+	case b.state.Storage != storage:
+		return fmt.Sprintf("the objects are stored at %s", b.state.Storage)
+	case !b.state.Trust.Trusted && len(b.state.Trust.Reasons) > 0:
+		return "status.storedVersions cannot be trusted: " + b.state.Trust.Reasons[0]
+	default:
+		return "a read cannot tell at which version an object is stored, a rewrite can"
+	}
+}
+
+// trim removes all other entries from status.storedVersions.
+func (b *builder) trim(storage string) {
+	before := slices.Clone(b.state.Stored)
+	if b.state.Storage != storage && !slices.Contains(before, storage) {
+		// The server appends the new storage version itself.
+		before = append(before, storage)
+	}
+	if len(before) == 1 && before[0] == storage {
+		return
+	}
+	changes := []v1alpha1.Change{{Path: "status.storedVersions", From: bracket(before), To: bracket([]string{storage})}}
+	b.add(v1alpha1.Step{
+		Action:  v1alpha1.ActionTrim,
+		Version: storage,
+		Title:   fmt.Sprintf("trim status.storedVersions to [%s]", storage),
+		Why:     "no object is stored at another version, and the server keeps a version in spec.versions as long as it is listed",
+		Preconditions: []v1alpha1.Precondition{
+			{ID: "verified", Description: "the verify pass is complete and no object failed", Status: v1alpha1.PreconditionPending},
+			{ID: "unchanged", Description: "UID, generation, storage version and stored versions are those that the migration started from", Status: v1alpha1.PreconditionPending},
+		},
+		Patch: jsonPatch("status", v1alpha1.PatchOperation{
+			Op: "add", Path: "/status/storedVersions", Value: value([]string{storage}),
+		}),
+		Changes:    changes,
+		Verify:     []v1alpha1.Check{{ID: "trimmed", Description: fmt.Sprintf("status.storedVersions is [%s]", storage)}},
+		Reversible: false,
+	})
+	b.after.Status.StoredVersions = []string{storage}
+}
+
+// deprecateOlder deprecates the served versions of lower priority.
+func (b *builder) deprecateOlder(version string) error {
+	for _, v := range b.state.Versions {
+		if apiversion.Compare(version, v.Name) <= 0 || v.Deprecated || !v.Served {
+			continue
+		}
+		warning, err := b.warning(v.Name, version)
+		if err != nil {
+			return err
+		}
+		b.deprecateStep(v1alpha1.ActionDeprecateOlder, v.Name, warning)
+	}
+	return nil
+}
+
+// command returns a command of this tool for the CRD, ready to paste.
+func (b *builder) command(verb, version string) string {
+	return fmt.Sprintf("kubectl crdver %s %s %s", verb, version, b.state.CRD.Name)
+}

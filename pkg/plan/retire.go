@@ -1,0 +1,199 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+)
+
+// RetiredAnnotation lists the versions that this tool removed from a CRD. It is
+// written in the same patch as the removal, so that running retire again can
+// tell "done" from "mistyped".
+const RetiredAnnotation = "crdver.dev/retired"
+
+// Retired reports whether this tool removed the version from the CRD.
+func Retired(annotations map[string]string, version string) bool {
+	return slices.Contains(strings.Split(annotations[RetiredAnnotation], ","), version)
+}
+
+// retire plans: VERSION gone.
+func (b *builder) retire() error {
+	version := b.intent.Version
+	v := b.state.Version(version)
+	if v == nil {
+		return b.retireAbsent(version)
+	}
+	removal := b.leaving(version)
+	if slices.ContainsFunc(removal, func(x v1alpha1.Blocker) bool {
+		return x.ID == lifecycle.BlockStorageVersion || x.ID == lifecycle.BlockOnlyServed
+	}) {
+		// Another version has to take over first; the steps will be others then.
+		return nil
+	}
+	// The rewrite comes before the removal even where storedVersions says that
+	// there is nothing to do: it can claim less than the truth (rule 3).
+	b.rehearse(b.state.Storage)
+	if !v.Deprecated {
+		warning, err := b.warning(version, b.intent.Replacement)
+		if err != nil {
+			return err
+		}
+		b.deprecateStep(v1alpha1.ActionDeprecate, version, warning)
+	}
+	if v.Served {
+		b.unserve(version, removal)
+	}
+	b.rewrite()
+	b.cleanManagedFields(version)
+	b.remove(version)
+	return nil
+}
+
+// retireAbsent decides what it means that the version is not there: removed by
+// this tool or by somebody else, which is the goal, or mistyped, which is an error.
+func (b *builder) retireAbsent(version string) error {
+	if slices.Contains(b.state.Stored, version) {
+		b.block(v1alpha1.Blocker{
+			ID: blockBogus,
+			Message: fmt.Sprintf("%s is in status.storedVersions but not in spec.versions: objects may be stored at it, "+
+				"and the server refuses every change of the spec", version),
+			Resolve: b.migrateCommand(),
+		})
+		return nil
+	}
+	if Retired(b.state.CRD.Annotations, version) {
+		return nil
+	}
+	if near := b.state.Nearest(version); near != "" {
+		return b.unknownVersion(version)
+	}
+	b.warn("%s has no version %s: nothing is left to retire (it has %s)",
+		b.state.CRD.Name, version, join(b.state.CRD.VersionNames()))
+	return nil
+}
+
+func (b *builder) migrateCommand() string {
+	return "kubectl crdver migrate " + b.state.CRD.Name
+}
+
+// leaving blocks where the version may not leave at all: no step of a
+// retirement may be taken then.
+func (b *builder) leaving(version string) []v1alpha1.Blocker {
+	blockers := b.state.MayUnserve(version, b.intent.AllowOwnerReferences)
+	if v := b.state.Version(version); !v.Served {
+		// Not served already; it may still be the storage version.
+		blockers = slices.DeleteFunc(b.state.MayRemove(version), func(x v1alpha1.Blocker) bool {
+			return x.ID == lifecycle.BlockStored || x.ID == lifecycle.BlockStillServed
+		})
+	}
+	b.block(blockers...)
+	return blockers
+}
+
+// unserve sets served: false.
+func (b *builder) unserve(version string, blockers []v1alpha1.Blocker) {
+	i, entry := b.index(version)
+	entry.Served = false
+	references := v1alpha1.PreconditionUnknown
+	if b.state.Observations.References != nil {
+		references = v1alpha1.PreconditionMet
+	}
+	if slices.ContainsFunc(blockers, func(x v1alpha1.Blocker) bool { return strings.HasPrefix(x.ID, "owner-references") }) {
+		references = v1alpha1.PreconditionUnmet
+	}
+	other := slices.DeleteFunc(slices.Clone(blockers), func(x v1alpha1.Blocker) bool {
+		return strings.HasPrefix(x.ID, "owner-references")
+	})
+	step := v1alpha1.Step{
+		Action:  v1alpha1.ActionUnserve,
+		Version: version,
+		Title:   fmt.Sprintf("stop serving %s", version),
+		Why:     "clients of this version fail from here on, and can be brought back in one command",
+		Preconditions: []v1alpha1.Precondition{
+			{ID: "leaves", Description: fmt.Sprintf("%s is not the storage version, and another version is served", version), Status: status(other)},
+		},
+		Patch:   jsonPatch("", testName(i, version), setFlag(i, "served", false)),
+		Changes: []v1alpha1.Change{flagChange(version, "served", false)},
+		Verify: []v1alpha1.Check{
+			{ID: "unlisted", Description: fmt.Sprintf("discovery no longer has %s", version)},
+			{ID: "readable", Description: "the objects can be listed at the other versions"},
+		},
+		Reversible: true,
+		Undo:       b.command("restore", version),
+	}
+	if !b.intent.AllowOwnerReferences {
+		step.Preconditions = append(step.Preconditions, v1alpha1.Precondition{
+			ID: "owner-references", Description: fmt.Sprintf("no ownerReference names %s", version), Status: references,
+		})
+	}
+	b.add(step)
+}
+
+// cleanManagedFields moves the managedFields entries of the version.
+func (b *builder) cleanManagedFields(version string) {
+	storage := b.after.StorageVersion()
+	b.add(v1alpha1.Step{
+		Action:   v1alpha1.ActionCleanManagedFields,
+		Version:  version,
+		Endpoint: b.endpoint(),
+		Title:    fmt.Sprintf("move managedFields entries of %s to %s", version, storage),
+		Why:      "an entry that names a version which is not there breaks server-side apply for every manager of the object",
+		Preconditions: []v1alpha1.Precondition{{
+			ID: "unserved", Description: fmt.Sprintf("%s is not served, so that no new entry can name it", version),
+			Status: v1alpha1.PreconditionPending,
+		}},
+		Objects:    b.objects(),
+		Verify:     []v1alpha1.Check{{ID: "none-left", Description: fmt.Sprintf("a whole pass found no entry of %s", version)}},
+		Reversible: true,
+	})
+}
+
+// remove takes the version out of spec.versions.
+func (b *builder) remove(version string) {
+	i, _ := b.index(version)
+	b.after.Spec.Versions = slices.Delete(b.after.Spec.Versions, i, i+1)
+	operations := []v1alpha1.PatchOperation{
+		testName(i, version),
+		{Op: "remove", Path: fmt.Sprintf("/spec/versions/%d", i)},
+	}
+	annotations := b.state.CRD.Annotations
+	retired := version
+	if old := annotations[RetiredAnnotation]; old != "" {
+		retired = old + "," + version
+	}
+	if len(annotations) == 0 {
+		operations = append(operations, v1alpha1.PatchOperation{
+			Op: "add", Path: "/metadata/annotations", Value: value(map[string]string{RetiredAnnotation: retired}),
+		})
+	} else {
+		operations = append(operations, v1alpha1.PatchOperation{
+			Op: "add", Path: "/metadata/annotations/crdver.dev~1retired", Value: value(retired),
+		})
+	}
+	b.add(v1alpha1.Step{
+		Action:  v1alpha1.ActionRemove,
+		Version: version,
+		Title:   fmt.Sprintf("remove %s from spec.versions", version),
+		Why:     "nothing is stored at it, nothing names it",
+		Preconditions: []v1alpha1.Precondition{
+			{ID: "unserved", Description: fmt.Sprintf("%s is neither served nor the storage version", version), Status: v1alpha1.PreconditionPending},
+			{ID: "verified", Description: "a complete verify pass in this run found no object at another version than the storage version", Status: v1alpha1.PreconditionPending},
+			{ID: "trimmed", Description: fmt.Sprintf("status.storedVersions does not list %s", version), Status: v1alpha1.PreconditionPending},
+			{ID: "managed-fields", Description: fmt.Sprintf("no managedFields entry names %s", version), Status: v1alpha1.PreconditionPending},
+		},
+		Patch: jsonPatch("", operations...),
+		Changes: []v1alpha1.Change{
+			{Path: fmt.Sprintf("spec.versions[%s]", version), From: "served: false, storage: false, and its schema"},
+			{Path: fmt.Sprintf("metadata.annotations[%s]", RetiredAnnotation), From: quote(annotations[RetiredAnnotation]), To: quote(retired)},
+		},
+		Verify: []v1alpha1.Check{
+			{ID: "absent", Description: fmt.Sprintf("%s is not in spec.versions", version)},
+			{ID: "readable", Description: "every object can be listed (LIST, all pages)"},
+		},
+		Reversible: false,
+		Undo:       fmt.Sprintf("kubectl crdver restore %s -f MANIFEST %s (from a manifest that still has it)", version, b.state.CRD.Name),
+	})
+}

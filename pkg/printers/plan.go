@@ -1,0 +1,167 @@
+package printers
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
+
+// maxDetails is how many details of a blocker are shown; `-o json` has all.
+const maxDetails = 10
+
+// textWriter collects lines. Everything that is not ours passes through Escape.
+type textWriter struct {
+	strings.Builder
+}
+
+func (t *textWriter) line(indent int, format string, args ...any) {
+	for i, arg := range args {
+		if s, ok := arg.(string); ok {
+			args[i] = Escape(s)
+		}
+	}
+	t.WriteString(strings.Repeat(" ", indent))
+	fmt.Fprintf(t, format, args...)
+	t.WriteByte('\n')
+}
+
+// WritePlan writes a plan for people.
+func WritePlan(w io.Writer, plan v1alpha1.Plan) error {
+	var t textWriter
+	crd, cluster := plan.Target.CRD, plan.Target.Cluster
+	t.line(0, "Plan: %s", planTitle(plan))
+	t.line(2, "cluster  %s", clusterName(cluster))
+	t.line(2, "now      storage %s, storedVersions %s%s", crd.StorageVersion, list(crd.StoredVersions), about(plan.Summary.Objects))
+	if len(plan.Steps) == 0 && len(plan.Blockers) == 0 {
+		t.line(0, "Nothing to do.")
+	}
+	for i, step := range plan.Steps {
+		t.line(0, "")
+		writeStep(&t, i+1, step)
+	}
+	writeRehearsal(&t, plan.Summary.Rehearsal)
+	for i, warning := range plan.Warnings {
+		if i == 0 {
+			t.line(0, "")
+		}
+		t.line(0, "Warning: %s", warning)
+	}
+	writeBlockers(&t, plan.Blockers)
+	writeSummary(&t, plan)
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// planTitle returns "promote v1 of crontabs.stable.example.com".
+func planTitle(plan v1alpha1.Plan) string {
+	words := string(plan.Intent.Verb)
+	if plan.Intent.Version != "" {
+		words += " " + plan.Intent.Version + " of"
+	}
+	return words + " " + plan.Target.CRD.Name
+}
+
+func clusterName(c v1alpha1.ClusterIdentity) string {
+	if c.Context == "" {
+		return c.Server
+	}
+	return fmt.Sprintf("%s (context %s)", c.Server, c.Context)
+}
+
+func list(names []string) string { return "[" + strings.Join(names, ", ") + "]" }
+
+func about(objects *int64) string {
+	if objects == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %d objects", *objects)
+}
+
+func writeStep(t *textWriter, number int, step v1alpha1.Step) {
+	mark := ""
+	if !step.Reversible {
+		mark = "  (cannot be undone)"
+	}
+	t.line(2, "%d. %s%s", number, step.Title, mark)
+	t.line(5, "why     %s", step.Why)
+	for _, change := range step.Changes {
+		switch {
+		case change.From == "":
+			t.line(5, "+ %s: %s", change.Path, change.To)
+		case change.To == "":
+			t.line(5, "- %s: %s", change.Path, change.From)
+		default:
+			t.line(5, "~ %s: %s -> %s", change.Path, change.From, change.To)
+		}
+	}
+	for _, p := range step.Preconditions {
+		t.line(5, "before  %s (%s)", p.Description, string(p.Status))
+	}
+	for _, check := range step.Verify {
+		t.line(5, "after   %s", check.Description)
+	}
+	if step.Undo != "" {
+		t.line(5, "undo    %s", step.Undo)
+	}
+}
+
+func writeRehearsal(t *textWriter, r *v1alpha1.Rehearsal) {
+	if r == nil {
+		return
+	}
+	t.line(0, "")
+	t.line(0, "Rehearsal: %d of %d objects, %d refused, %d field paths lost or changed, %d added by defaults",
+		r.Sampled, r.Total, r.RefusedCount, len(r.Lost), len(r.Appeared))
+}
+
+func writeBlockers(t *textWriter, blockers []v1alpha1.Blocker) {
+	for i, b := range blockers {
+		if i == 0 {
+			t.line(0, "")
+		}
+		t.line(0, "Blocked: %s", b.Message)
+		for j, detail := range b.Details {
+			if j == maxDetails {
+				t.line(4, "... and %d more (-o json lists them)", len(b.Details)-j)
+				break
+			}
+			t.line(4, "%s", detail)
+		}
+		if b.Resolve != "" {
+			t.line(2, "to resolve: %s", b.Resolve)
+		}
+	}
+}
+
+func writeSummary(t *textWriter, plan v1alpha1.Plan) {
+	if len(plan.Steps) == 0 {
+		return
+	}
+	s := plan.Summary
+	t.line(0, "")
+	line := fmt.Sprintf("%s, %s of the CRD", plural(s.Steps, "step"), plural(s.CRDPatches, "patch"))
+	if s.Objects != nil {
+		line += fmt.Sprintf(", about %d objects", *s.Objects)
+	}
+	if len(s.Irreversible) > 0 {
+		line += "; cannot be undone: " + strings.Join(s.Irreversible, ", ")
+	}
+	t.line(0, "%s", line)
+	if !plan.Complete {
+		t.line(0, "The plan does not reach the whole goal; run again without --until, --namespace or --selector for the rest.")
+	}
+}
+
+// plural returns "1 step" or "2 steps".
+func plural(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "ch"):
+		return fmt.Sprintf("%d %ses", n, noun)
+	default:
+		return fmt.Sprintf("%d %ss", n, noun)
+	}
+}

@@ -1,0 +1,145 @@
+package printers
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
+
+// firstNames is how many objects of a kind of failure are named.
+const firstNames = 5
+
+// WriteReport writes what came of a plan for people. Its first line is the one
+// that scripts look for: "customresourcedefinition.apiextensions.k8s.io/NAME promoted".
+func WriteReport(w io.Writer, report v1alpha1.Report) error {
+	var t textWriter
+	name := "customresourcedefinition.apiextensions.k8s.io/" + report.Target.CRD.Name
+	t.line(0, "%s %s", name, reportVerb(report))
+	if report.Outcome != v1alpha1.OutcomeUnchanged {
+		t.line(2, "storage version %s, storedVersions %s", report.StorageVersion, list(report.StoredVersions))
+	}
+	for _, step := range report.Steps {
+		if step.Message != "" && step.Outcome == v1alpha1.OutcomeDone {
+			t.line(2, "%s: %s", step.ID, step.Message)
+		}
+		if step.Objects != nil {
+			t.line(2, "%s: %s", step.ID, Counts(*step.Objects))
+		}
+		writeFailures(&t, step)
+	}
+	if e := report.Evidence; e != nil && e.Complete {
+		t.line(2, "proof: pass %d over %d objects found every one stored at %s (CRD generation %d)",
+			e.Passes, e.Objects.Listed, e.StorageVersion, e.Generation)
+	}
+	if report.Message != "" {
+		t.line(2, "stopped: %s", report.Message)
+	}
+	if left := notRun(report.Steps); len(left) > 0 {
+		t.line(2, "not run: %s", strings.Join(left, ", "))
+	}
+	if report.Resume != "" {
+		t.line(2, "to continue: %s", report.Resume)
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+func notRun(steps []v1alpha1.StepReport) []string {
+	var left []string
+	for _, step := range steps {
+		if step.Outcome == v1alpha1.OutcomeNotRun {
+			left = append(left, step.ID)
+		}
+	}
+	return left
+}
+
+// reportVerb returns "promoted to v1", "unchanged", "partly promoted to v1".
+func reportVerb(report v1alpha1.Report) string {
+	done := map[v1alpha1.Verb]string{
+		v1alpha1.VerbPromote: "promoted to ", v1alpha1.VerbRetire: "retired ", v1alpha1.VerbDeprecate: "deprecated ",
+		v1alpha1.VerbRestore: "restored ", v1alpha1.VerbMigrate: "migrated",
+	}[report.Intent.Verb] + report.Intent.Version
+	if report.Intent.Undo {
+		done = "no longer deprecates " + report.Intent.Version
+	}
+	switch report.Outcome {
+	case v1alpha1.OutcomeDone:
+		if report.Resume != "" {
+			return "partly " + done
+		}
+		return done
+	case v1alpha1.OutcomeUnchanged:
+		return "unchanged"
+	case v1alpha1.OutcomePartial:
+		return "partly " + done
+	case v1alpha1.OutcomeRefused, v1alpha1.OutcomeFailed, v1alpha1.OutcomeInterrupted, v1alpha1.OutcomeNotRun:
+		return fmt.Sprintf("not %s (%s)", done, report.Outcome)
+	}
+	return string(report.Outcome)
+}
+
+// Counts returns "200 objects: 150 rewritten, 50 already current".
+func Counts(c v1alpha1.ObjectCounts) string {
+	var parts []string
+	for _, part := range []struct {
+		n    int64
+		what string
+	}{
+		{c.Rewritten, "rewritten"},
+		{c.Current, "already current"},
+		{c.Changed, "changed meanwhile"},
+		{c.Deleted, "deleted meanwhile"},
+		{c.Failed, "failed"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	line := plural(int(c.Listed), "object")
+	if len(parts) > 0 {
+		line += ": " + strings.Join(parts, ", ")
+	}
+	if c.Retries > 0 {
+		line += fmt.Sprintf(" (%s sent again)", plural(int(c.Retries), "request"))
+	}
+	return line
+}
+
+// writeFailures groups failures by reason, with the first names.
+func writeFailures(t *textWriter, step v1alpha1.StepReport) {
+	groups := map[string][]v1alpha1.ObjectFailure{}
+	for _, f := range step.Failures {
+		groups[f.Reason] = append(groups[f.Reason], f)
+	}
+	reasons := make([]string, 0, len(groups))
+	for reason := range groups {
+		reasons = append(reasons, reason)
+	}
+	slices.SortFunc(reasons, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(groups[b]), len(groups[a])), cmp.Compare(a, b))
+	})
+	for _, reason := range reasons {
+		failures := groups[reason]
+		t.line(2, "%s: %s failed: %s", step.ID, plural(len(failures), "object"), reason)
+		for i, f := range failures {
+			if i == firstNames {
+				t.line(6, "... and %d more (-o json lists them)", len(failures)-i)
+				break
+			}
+			t.line(6, "%s: %s", ObjectName(f.Namespace, f.Name), f.Message)
+		}
+	}
+}
+
+// ObjectName returns "namespace/name", or "name".
+func ObjectName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}

@@ -1,0 +1,69 @@
+// Package storagemigration rewrites the objects of a resource so that each is
+// persisted at the storage version, and proves it.
+//
+// [Barrier] waits, after the storage version was changed, until the API servers
+// persist at it; [Pass] sends one no-op patch for each object; [Verify] repeats
+// passes until one finds nothing to rewrite.
+//
+// # What a patch proves
+//
+// A no-op patch makes the server decode the object, encode it at its storage
+// version and compare the bytes with those in etcd, which it reads afresh for
+// that (k8s.io/apiserver/pkg/storage/etcd3, GuaranteedUpdate). If they are
+// equal, it writes nothing and answers with the resourceVersion as it was;
+// otherwise it writes, and the resourceVersion is new (fact 4). The patch carries
+// the resourceVersion of the list, so that it applies to that state of the object
+// or is refused. What is proven is what this server holds to be the storage
+// version, no more: a server that does not know of the flip yet finds objects
+// current at the old version. That is what the barrier is for.
+//
+// # What a pass proves
+//
+// Claim: if every server persists at version V from instant B on, and a pass
+// that starts after B lists all pages of all namespaces and ends with nothing
+// rewritten and nothing failed, then no object is persisted at another version
+// when it ends, nor afterwards while V stays the storage version.
+//
+// The list is a consistent read: its first page shows all objects that exist at
+// an instant L after B. Take any object that exists when the pass ends.
+//
+//   - It was created after L: a server persisted it at V. That the list misses it
+//     does no harm. The same holds for what is missing after a 410 Gone, when the
+//     list goes on with the inconsistent token (fact 9): the pages that follow
+//     show a later state of all keys behind the token, and keys do not move, so
+//     that no object that exists at L and goes on to exist can be missed.
+//   - It was listed and its patch found it current: it was at V at that instant,
+//     and whoever wrote it later persisted it at V.
+//   - It was listed and its patch was refused with 409: its resourceVersion is not
+//     the one of the list, so somebody wrote it after L, and persisted it at V.
+//     That somebody may be this pass, whose patch was stored and whose answer was
+//     lost with the connection; the repeated patch is refused. It is at V as well.
+//   - It was listed, its patch was answered 404, and it exists again: it was
+//     created after L.
+//
+// A patch that is answered 404 or 409 counts so only if the answer is the
+// server's own word about that object: an admission webhook may refuse with any
+// code, and a version that is no longer served answers 404 for every path
+// (cluster.AboutObject). Everything else is a failure, and a failure is no proof.
+//
+// # What the proof needs
+//
+// Every server persists at V from B on. Servers learn of a flip from a watch,
+// each on its own (fact 3), and nothing tells how many there are. Barrier asks
+// for the storage version hash over many new connections, waits for a while,
+// and watches a few objects for servers that undo each other's work. If it was
+// fooled nevertheless, by a server that it never met, and that server serves
+// some of the patches, then it rewrites objects back to the old version, others
+// rewrite them again, and the pass counts them as rewritten: Verify goes on and
+// ends without a clean pass. If it serves none of them, only what users write
+// through it is persisted at the old version, and no client can see that.
+//
+// A write that a server took on before it switched may end later, at the old
+// version: a slow admission webhook can hold it for up to 34 seconds, past the
+// barrier and past a pass. VerifyOptions.NotBefore is for this: a pass that
+// starts [WriteTimeout] after the flip has no such write after it. Whoever is
+// about to do what cannot be undone, such as removing the version, must use it.
+//
+// Nobody may change the storage version meanwhile: the caller compares the CRD's
+// UID, generation and storage version before and after.
+package storagemigration

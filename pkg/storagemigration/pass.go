@@ -1,0 +1,308 @@
+package storagemigration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
+)
+
+// PassOptions says how to go over the objects. The zero value sends no-op
+// patches for all objects of all namespaces.
+type PassOptions struct {
+	// Namespace and LabelSelector narrow the pass, which is then never complete.
+	Namespace     string
+	LabelSelector string
+	// PageSize is the number of objects in a request of the list; 0 means 500.
+	PageSize int64
+	// Concurrency is the number of requests in flight; 0 means 16.
+	Concurrency int
+	// QPS limits the requests per second; 0 means no limit.
+	QPS float32
+	// RetryFor bounds how long a request is sent again while the server is
+	// unavailable or asks to wait; 0 means two minutes.
+	RetryFor time.Duration
+	// ListFor bounds how long a list that the server cannot produce is tried
+	// again; 0 means ten seconds.
+	ListFor time.Duration
+	// Grace is how long requests in flight may go on after the context has
+	// ended; 0 means five seconds.
+	Grace time.Duration
+	// DryRun makes the server do everything but store. It then returns the
+	// resourceVersion of what is stored in any case, so that each object that is
+	// not refused counts as current.
+	DryRun       bool
+	FieldManager string
+	// Patch makes the patch for an object from what the list said of it, or
+	// skips the object, which then counts as current. It is called from several
+	// goroutines. Nil means NoOpPatch.
+	Patch func(object *metav1.PartialObjectMetadata) (body []byte, skip bool, err error)
+	// PatchType is the type of the patches; empty means a merge patch.
+	PatchType types.PatchType
+	// Observe is told what came of each object. It is called from several
+	// goroutines. Nil means nobody.
+	Observe func(object *metav1.PartialObjectMetadata, outcome Outcome)
+	// Progress is called at most ten times a second, never twice at once, and
+	// once more at the end. Nil means nobody.
+	Progress func(v1alpha1.Progress)
+	// Number is the number of the pass in the progress; 0 means 1.
+	Number int
+	// Examples is the number of rewritten objects that the result names; 0 means 5.
+	Examples int
+}
+
+func (o PassOptions) withDefaults() PassOptions {
+	o.PageSize = or(o.PageSize, 500)
+	o.Concurrency = or(o.Concurrency, 16)
+	o.RetryFor = or(o.RetryFor, 2*time.Minute)
+	o.ListFor = or(o.ListFor, 10*time.Second)
+	o.Grace = or(o.Grace, 5*time.Second)
+	o.PatchType = or(o.PatchType, types.MergePatchType)
+	o.Number = or(o.Number, 1)
+	o.Examples = or(o.Examples, 5)
+	return o
+}
+
+func or[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
+
+// Outcome is what came of an object.
+type Outcome string
+
+// The outcomes.
+const (
+	// OutcomeRewritten means that the patch was stored: the object had been
+	// persisted in another form.
+	OutcomeRewritten Outcome = "rewritten"
+	// OutcomeCurrent means that the server had nothing to store.
+	OutcomeCurrent Outcome = "current"
+	// OutcomeChanged means that somebody else wrote the object after it was listed.
+	OutcomeChanged Outcome = "changed"
+	// OutcomeDeleted means that the object was deleted after it was listed.
+	OutcomeDeleted Outcome = "deleted"
+	// OutcomeFailed means that the object could not be rewritten.
+	OutcomeFailed Outcome = "failed"
+)
+
+// PassResult is what came of a pass.
+type PassResult struct {
+	Counts v1alpha1.ObjectCounts
+	// Failures are the failed objects, at most v1alpha1.MaxFailures, by name.
+	Failures []v1alpha1.ObjectFailure
+	// Complete says that all pages of all namespaces were seen, without a
+	// selector, and that each object has an outcome.
+	Complete bool
+	// Rewritten are a few of the rewritten objects.
+	Rewritten []types.NamespacedName
+}
+
+// Clean tells whether nothing was rewritten and nothing failed. A complete and
+// clean pass after the barrier is the proof that the package comment speaks of.
+func (r PassResult) Clean() bool { return r.Counts.Rewritten == 0 && r.Counts.Failed == 0 }
+
+// NoOpPatch is a merge patch that changes nothing and is refused with 409 if the
+// object is no longer what the list said. It is the shortest there is.
+func NoOpPatch(object *metav1.PartialObjectMetadata) (body []byte, skip bool, err error) {
+	// A resourceVersion is opaque to clients, but never needs escapes: it is a
+	// number in every storage there is, and %q writes JSON for anything printable.
+	return fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, object.ResourceVersion), false, nil
+}
+
+// Pass sends one patch for each object. It returns an error when it could not
+// reach all objects: the context ended, the list failed, or the server was
+// unavailable for too long. The result then holds what was done until then. What
+// happens to single objects is in the result, not in the error.
+func Pass(ctx context.Context, objects cluster.Objects, options PassOptions) (PassResult, error) {
+	slim := options.Patch == nil && options.Observe == nil
+	p := &pass{objects: objects, options: options.withDefaults(), slim: slim}
+	if p.options.Patch == nil {
+		p.options.Patch = NoOpPatch
+	}
+	if p.options.QPS > 0 {
+		p.limiter = flowcontrol.NewTokenBucketRateLimiter(p.options.QPS, max(1, int(p.options.QPS/10)))
+	}
+	return p.run(ctx)
+}
+
+// pass is the state of one pass. Its size does not depend on the number of
+// objects.
+type pass struct {
+	objects cluster.Objects
+	options PassOptions
+	limiter flowcontrol.RateLimiter
+	// slim says that nobody needs more of an object than its name and versions.
+	slim bool
+	// stop ends the pass early, for a reason.
+	stop context.CancelCauseFunc
+
+	inFlight atomic.Int64
+	// answered is when the server last answered anything but "come back later".
+	answered atomic.Int64
+	// given up are the objects that were retried for as long as allowed.
+	givenUp atomic.Int64
+
+	mu     sync.Mutex
+	result PassResult
+	total  int64
+}
+
+func (p *pass) run(ctx context.Context) (PassResult, error) {
+	run, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	p.stop = stop
+
+	// Requests in flight survive the end of run for a moment, so that what the
+	// server did is known and counted.
+	requests, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	defer context.AfterFunc(run, func() { time.AfterFunc(p.options.Grace, abandon) })()
+
+	stopProgress := p.reportProgress()
+
+	// As many as a page, so that the next page is read while this one is worked
+	// off.
+	queue := make(chan *metav1.PartialObjectMetadata, p.options.PageSize)
+	var workers sync.WaitGroup
+	for range p.options.Concurrency {
+		workers.Go(func() {
+			for object := range queue {
+				if run.Err() == nil { // Otherwise it is only taken off the queue.
+					p.rewrite(run, requests, object)
+				}
+			}
+		})
+	}
+	listErr := p.list(run, requests, queue)
+	close(queue)
+	workers.Wait()
+	stopProgress()
+
+	result := p.finish()
+	// The end of run explains the error of the list, not the other way round.
+	if run.Err() != nil {
+		return result, fmt.Errorf("going over the objects of %s: %w", objectsName(p.objects), ended(run))
+	}
+	if listErr != nil {
+		return result, listErr
+	}
+	result.Complete = p.options.Namespace == "" && p.options.LabelSelector == ""
+	return result, nil
+}
+
+// rewrite sends the patch of one object and counts what came of it.
+func (p *pass) rewrite(run, requests context.Context, object *metav1.PartialObjectMetadata) {
+	body, skip, err := p.options.Patch(object)
+	if err != nil {
+		p.count(object, OutcomeFailed, fmt.Errorf("making the patch: %w", err))
+		return
+	}
+	if skip {
+		p.count(object, OutcomeCurrent, nil)
+		return
+	}
+	key := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+	request := cluster.PatchRequest{
+		Type:         p.options.PatchType,
+		Body:         body,
+		DryRun:       p.options.DryRun,
+		FieldManager: p.options.FieldManager,
+	}
+	var patched *metav1.PartialObjectMetadata
+	err = p.send(run, requests, func(ctx context.Context) (err error) {
+		patched, err = p.objects.PatchMetadata(ctx, key, request)
+		return err
+	})
+	gaveUp := new(gaveUpError)
+	switch {
+	case err == nil && (p.options.DryRun || patched.ResourceVersion == object.ResourceVersion):
+		p.count(object, OutcomeCurrent, nil) // Fact 4.
+	case err == nil:
+		p.count(object, OutcomeRewritten, nil)
+	case isInterrupted(err):
+		// Nobody knows what the server did; the object has no outcome.
+	case apierrors.IsNotFound(err) && p.about(err, object):
+		p.count(object, OutcomeDeleted, nil)
+	case apierrors.IsConflict(err) && p.about(err, object):
+		p.count(object, OutcomeChanged, nil)
+	case errors.As(err, &gaveUp):
+		p.giveUp(object, gaveUp)
+	default:
+		p.count(object, OutcomeFailed, err)
+	}
+}
+
+// about tells whether a 404 or 409 is the server's word about the object.
+func (p *pass) about(err error, object *metav1.PartialObjectMetadata) bool {
+	return cluster.AboutObject(err, p.objects.Resource().Resource, object.Name)
+}
+
+// giveUp decides whether one object is in trouble, or the server.
+func (p *pass) giveUp(object *metav1.PartialObjectMetadata, err *gaveUpError) {
+	// Without any answer since the first attempt, going on would mean to wait as
+	// long for each of the objects that are left. So would as many objects as
+	// there are workers that are told to come back later again and again.
+	if p.answered.Load() < err.began.UnixNano() || p.givenUp.Add(1) >= int64(p.options.Concurrency) {
+		p.stop(err)
+		return
+	}
+	p.count(object, OutcomeFailed, err)
+}
+
+func (p *pass) count(object *metav1.PartialObjectMetadata, outcome Outcome, err error) {
+	p.mu.Lock()
+	counts := &p.result.Counts
+	counts.Listed++
+	switch outcome {
+	case OutcomeRewritten:
+		counts.Rewritten++
+		if len(p.result.Rewritten) < p.options.Examples {
+			p.result.Rewritten = append(p.result.Rewritten, types.NamespacedName{Namespace: object.Namespace, Name: object.Name})
+		}
+	case OutcomeCurrent:
+		counts.Current++
+	case OutcomeChanged:
+		counts.Changed++
+	case OutcomeDeleted:
+		counts.Deleted++
+	case OutcomeFailed:
+		counts.Failed++
+		if len(p.result.Failures) < v1alpha1.MaxFailures {
+			p.result.Failures = append(p.result.Failures, failure(object, err))
+		}
+	}
+	p.mu.Unlock()
+	if p.options.Observe != nil {
+		p.options.Observe(object, outcome)
+	}
+}
+
+func failure(object *metav1.PartialObjectMetadata, err error) v1alpha1.ObjectFailure {
+	explained := cluster.Explain(err)
+	return v1alpha1.ObjectFailure{
+		Namespace: object.Namespace,
+		Name:      object.Name,
+		UID:       string(object.UID),
+		Reason:    string(explained.Reason),
+		Message:   explained.Message,
+	}
+}
+
+func objectsName(objects cluster.Objects) string {
+	resource := objects.Resource()
+	return resource.GroupResource().String() + " at " + resource.Version
+}

@@ -1,0 +1,78 @@
+package storagemigration
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
+
+const progressInterval = 100 * time.Millisecond
+
+// reportProgress calls the callback until the function that it returns is
+// called, which calls it for the last time.
+func (p *pass) reportProgress() (stop func()) {
+	if p.options.Progress == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var reporter sync.WaitGroup
+	reporter.Go(func() {
+		ticker := time.NewTicker(progressInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				p.options.Progress(p.progress())
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		reporter.Wait()
+		p.options.Progress(p.progress())
+	}
+}
+
+func (p *pass) progress() v1alpha1.Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return v1alpha1.Progress{
+		Counts:   p.result.Counts,
+		Total:    p.total,
+		InFlight: int(p.inFlight.Load()),
+		Pass:     p.options.Number,
+	}
+}
+
+// setTotal corrects the guess at the number of objects: those that were listed,
+// and those that are left by what the last page said (fact 10). With a selector,
+// the server does not say.
+func (p *pass) setTotal(seen int64, remaining *int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total = seen
+	if remaining != nil {
+		p.total += *remaining
+	}
+}
+
+func (p *pass) countRetry() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.result.Counts.Retries++
+}
+
+// finish returns the result, its lists in order.
+func (p *pass) finish() PassResult {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	slices.SortFunc(p.result.Failures, func(a, b v1alpha1.ObjectFailure) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return p.result
+}

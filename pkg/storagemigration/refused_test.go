@@ -1,0 +1,227 @@
+package storagemigration_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/storagemigration"
+	"github.com/crdver/kubectl-crdver/pkg/testbed"
+)
+
+// Fact 12: ratcheting does not forgive `required` at the root of the schema.
+func TestPassListsWhatTheSchemaRefuses(t *testing.T) {
+	t.Parallel()
+	const n = 120
+	bed := startWithCronTabs(t, n, testbed.InProcessOptions{})
+	// Two objects have no spec; v1 demands one, v1beta1 does not.
+	client := dynamicClient(t, bed.Config(), "v1beta1").Namespace("a")
+	for _, name := range []string{"bare-1", "bare-2"} {
+		object := testbed.NewCronTab("v1beta1", "a", name, 0)
+		delete(object.Object, "spec")
+		if _, err := client.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	updateCRD(t, bed, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		testbed.Version(crd, "v1").Schema.OpenAPIV3Schema.Required = []string{"spec"}
+	})
+	flipAndWait(t, bed)
+
+	objects := cronTabs(t, bed.Config(), "v1")
+	result, err := storagemigration.Pass(t.Context(), objects, storagemigration.PassOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", result)
+	wantSum(t, result)
+	if !result.Complete || result.Counts.Listed != n+2 || result.Counts.Failed != 2 || len(result.Failures) != 2 {
+		t.Fatalf("result: %+v", result)
+	}
+	for i, failure := range result.Failures {
+		if want := []string{"bare-1", "bare-2"}[i]; failure.Namespace != "a" || failure.Name != want || failure.UID == "" ||
+			failure.Reason != "Invalid" || !strings.Contains(failure.Message, "spec: Required value") {
+			t.Errorf("failure %d: %+v", i, failure)
+		}
+	}
+	wantStored(t, bed, map[string]int{"v1": n, "v1beta1": 2})
+
+	// Verification says so after one pass; no other pass would help.
+	verified, err := storagemigration.Verify(t.Context(), objects, storagemigration.VerifyOptions{})
+	if err != nil || verified.Clean || verified.Evidence.Complete || verified.Evidence.Passes != 1 || verified.Reason != "2 of 122 objects could not be rewritten" {
+		t.Errorf("%+v, %v", verified, err)
+	}
+	// Through the old version, which is still served, they can be rewritten.
+	old := cronTabs(t, bed.Config(), "v1beta1")
+	if result, err = storagemigration.Pass(t.Context(), old, storagemigration.PassOptions{}); err != nil || result.Counts.Rewritten != 2 || result.Counts.Failed != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	wantStored(t, bed, map[string]int{"v1": n + 2})
+}
+
+// A webhook may refuse with any code. One that refuses with 404 or 409 must not
+// make an object count as deleted or as written by somebody else.
+func TestPassIsNotFooledByAWebhook(t *testing.T) {
+	t.Parallel()
+	bed := startWithCronTabs(t, 10, testbed.InProcessOptions{Admission: refusing{
+		name(1): refusal(http.StatusNotFound, metav1.StatusReasonNotFound, name(1)),
+		name(2): refusal(http.StatusConflict, metav1.StatusReasonConflict, name(2)),
+		name(3): refusal(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, name(3)),
+		name(4): refusal(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, name(4)),
+		name(5): apierrors.NewForbidden(testbed.CronTabResource("v1").GroupResource(), name(5),
+			errorText("ValidatingAdmissionPolicy 'no-spec' with binding 'everywhere' denied request: because")),
+	}})
+	flipAndWait(t, bed)
+	result, err := storagemigration.Pass(t.Context(), cronTabs(t, bed.Config(), "v1"), storagemigration.PassOptions{RetryFor: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", result)
+	if result.Counts.Deleted != 0 || result.Counts.Changed != 0 || result.Counts.Failed != 5 || result.Counts.Retries != 0 {
+		t.Errorf("counts: %+v", result.Counts)
+	}
+	for _, failure := range result.Failures {
+		if failure.Reason != "AdmissionDenied" {
+			t.Errorf("failure: %+v", failure)
+		}
+	}
+	wantStored(t, bed, map[string]int{"v1beta1": 5, "v1": 5})
+}
+
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
+
+// refusal is what the server makes of a webhook that refuses with a code.
+func refusal(code int32, reason metav1.StatusReason, name string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reason,
+		Message: `admission webhook "guard.example.com" denied the request: go away`,
+		Details: &metav1.StatusDetails{Group: testbed.CronTabGroup, Kind: testbed.CronTabPlural, Name: name},
+	}}
+}
+
+// refusing refuses updates of some objects.
+type refusing map[string]error
+
+func (r refusing) Handles(operation admission.Operation) bool { return operation == admission.Update }
+
+func (r refusing) Validate(_ context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
+	return r[attributes.GetName()]
+}
+
+// When the version stops being served in the middle of a pass, each patch is
+// answered 404. The objects are not gone.
+func TestPassIsNotFooledByAnUnservedVersion(t *testing.T) {
+	t.Parallel()
+	const n = 200
+	bed := startWithCronTabs(t, n, testbed.InProcessOptions{})
+	flipAndWait(t, bed)
+	unserve := onceAfter(50, func() {
+		updateCRD(t, bed, func(crd *apiextensionsv1.CustomResourceDefinition) {
+			testbed.SetStorageVersion(crd, "v1beta1")
+			testbed.Version(crd, "v1").Served = false
+		})
+	})
+	result, err := storagemigration.Pass(t.Context(), cronTabs(t, bed.Config(), "v1"), storagemigration.PassOptions{
+		Concurrency: 1,
+		Patch: func(object *metav1.PartialObjectMetadata) ([]byte, bool, error) {
+			unserve()
+			return storagemigration.NoOpPatch(object)
+		},
+	})
+	t.Logf("%+v, %v", result.Counts, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Counts.Deleted != 0 || result.Counts.Failed == 0 {
+		t.Errorf("counts: %+v", result.Counts)
+	}
+}
+
+func onceAfter(calls int, do func()) func() {
+	return func() {
+		if calls--; calls == 0 {
+			do()
+		}
+	}
+}
+
+// Facts 1, 14 and 15: after a wrong trim and the removal of the version that
+// objects are persisted at, the pass says what is wrong, soon, with and without
+// a selector (with one, the server answers 429 "storage is (re)initializing").
+func TestPassTellsWhyNothingCanBeListed(t *testing.T) {
+	t.Parallel()
+	bed := startWithCronTabs(t, 30, testbed.InProcessOptions{})
+	flipAndWait(t, bed)
+	client, err := clientset.NewForConfig(bed.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trim := []byte(`{"status":{"storedVersions":["v1"]}}`)
+	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Patch(t.Context(), testbed.CronTabCRD, types.MergePatchType, trim, metav1.PatchOptions{}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := client.ApiextensionsV1().CustomResourceDefinitions()
+	crd, err := crds.Get(t.Context(), testbed.CronTabCRD, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{*testbed.Version(crd, "v1")}
+	if _, err := crds.Update(t.Context(), crd, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	objects := cronTabs(t, bed.Config(), "v1")
+	waitUntil(t, func() bool {
+		_, err := objects.ListMetadata(t.Context(), cluster.PageOptions{Limit: 1})
+		return err != nil
+	})
+	for what, options := range map[string]storagemigration.PassOptions{
+		"whole":    {},
+		"selector": {LabelSelector: "app=web"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			_, direct := objects.ListMetadata(t.Context(), cluster.PageOptions{Limit: 500, LabelSelector: options.LabelSelector})
+			t.Logf("the server says: %v", direct)
+			if what == "selector" && !cluster.Initializing(direct) {
+				t.Errorf("not the 429 that the test is about")
+			}
+			options.ListFor = 3 * time.Second
+			begin := time.Now()
+			result, err := storagemigration.Pass(t.Context(), objects, options)
+			if err == nil || result.Complete {
+				t.Fatalf("%+v, %v", result, err)
+			}
+			t.Logf("after %s: %v", time.Since(begin), err)
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("it took %s to say so", took)
+			}
+			failure := cluster.Explain(err)
+			t.Logf("%+v", failure)
+			if failure.Reason != cluster.ReasonConversionFailed || !strings.Contains(failure.Message, "request to convert CR from an invalid group/version: stable.example.com/v1beta1") {
+				t.Errorf("%+v", failure)
+			}
+		})
+	}
+}
+
+func waitUntil(t testing.TB, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not become so")
+		}
+	}
+}
