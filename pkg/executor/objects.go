@@ -190,9 +190,11 @@ func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepRepor
 	for number := 1; number <= maxCleanPasses; number++ {
 		options.Number = number
 		pass, err := storagemigration.Pass(ctx, r.objects(), options)
-		rewritten := total.Rewritten
+		rewritten, retries := total.Rewritten, total.Retries
 		total = pass.Counts
-		total.Rewritten += rewritten
+		// What an earlier pass rewrote this one found current.
+		total.Current = max(0, total.Current-rewritten)
+		total.Rewritten, total.Retries = total.Rewritten+rewritten, total.Retries+retries
 		result.Failures = pass.Failures
 		if err != nil {
 			return fmt.Errorf("moving managedFields entries: %w", err)

@@ -63,7 +63,11 @@ type Summary struct {
 // does not keep the others from being read; the error lists all of them. It is
 // an error if there is no CRD at all.
 func (f Files) Load(ctx context.Context, visit func(crd.CRD) error) (Summary, error) {
-	l := &loader{files: f, decoder: newDecoder(), visit: visit}
+	return f.load(ctx, newDecoder(), visit)
+}
+
+func (f Files) load(ctx context.Context, d *decoder, visit func(crd.CRD) error) (Summary, error) {
+	l := &loader{files: f, decoder: d, visit: visit}
 	if f.Kustomize != "" {
 		if err := l.kustomize(f.Kustomize); err != nil {
 			return l.summary, err

@@ -418,8 +418,14 @@ func FuzzLoad(f *testing.F) {
 	} {
 		f.Add(text)
 	}
+	d := newDecoder()
 	f.Fuzz(func(t *testing.T, text string) {
-		found, summary, err := load(t, text)
+		var found []crd.CRD
+		files := Files{FilenameOptions: resource.FilenameOptions{Filenames: []string{"-"}}, Stdin: strings.NewReader(text)}
+		summary, err := files.load(t.Context(), d, func(one crd.CRD) error {
+			found = append(found, one)
+			return nil
+		})
 		if err == nil && len(found) != summary.CRDs {
 			t.Errorf("%d CRDs, %+v", len(found), summary)
 		}

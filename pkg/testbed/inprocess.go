@@ -24,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/union"
+	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -154,10 +155,13 @@ func serverConfig(listener net.Listener, etcdEndpoint string, opts InProcessOpti
 	if generic.Authorization.Authorizer, err = union.New(authorizers...); err != nil {
 		return nil, fmt.Errorf("configuring authorization: %w", err)
 	}
-	if opts.Middleware != nil {
-		generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-			return opts.Middleware(genericapiserver.DefaultBuildHandlerChain(handler, c))
+	generic.AggregatedDiscoveryGroupManager = discoveryendpoint.NewResourceManager("apis")
+	generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		handler = genericapiserver.DefaultBuildHandlerChain(withRootDiscovery(handler, c.AggregatedDiscoveryGroupManager), c)
+		if opts.Middleware != nil {
+			handler = opts.Middleware(handler)
 		}
+		return handler
 	}
 
 	codec := apiserver.Codecs.LegacyCodec(apiextensionsv1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion)

@@ -1,0 +1,281 @@
+//go:build linux
+
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/crdver/kubectl-crdver/pkg/testbed"
+)
+
+const (
+	// benchCRDs is the number of CRDs, in as many groups as operators have: 20 each.
+	benchCRDs      = 1000
+	benchGroupSize = 20
+	// benchHelper is the environment variable that makes this test binary a
+	// client: its value is what the client does.
+	benchHelper = "CRDVER_BENCH_CLIENT"
+)
+
+// BenchmarkThousandCRDs compares sort and status, on a cluster with 1,000 CRDs
+// of 50 KB, with what "kubectl get crd -o json" does: list them as JSON in pages
+// of 500, keep all, print one document. Each client is a process of its own, so
+// that its peak memory is its own; all of them are this test binary. The real
+// kubectl takes part, too, if there is one.
+//
+// The metrics are those of sort and status, and their ratio to the JSON list:
+// below 1 they need less.
+func BenchmarkThousandCRDs(b *testing.B) {
+	bed, err := testbed.StartInProcess(b.Context(), testbed.InProcessOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(bed.Stop)
+	kubeconfig := filepath.Join(b.TempDir(), "config")
+	if err := bed.WriteKubeconfig(kubeconfig); err != nil {
+		b.Fatal(err)
+	}
+	createBenchCRDs(b, bed.Config())
+
+	clients := map[string][]string{
+		"sort":   {os.Args[0], "-test.run=^TestBenchmarkClient$"},
+		"status": {os.Args[0], "-test.run=^TestBenchmarkClient$"},
+		"json":   {os.Args[0], "-test.run=^TestBenchmarkClient$"},
+	}
+	if kubectl, err := exec.LookPath("kubectl"); err == nil {
+		clients["kubectl"] = []string{kubectl, "get", "crd", "-o", "json"}
+	}
+	spent := map[string]usage{}
+	runs := 0
+	for b.Loop() {
+		runs++
+		for name, command := range clients {
+			one := runBenchClient(b, name, kubeconfig, command)
+			total := spent[name]
+			total.wall += one.wall
+			total.cpu += one.cpu
+			total.peak = max(total.peak, one.peak)
+			spent[name] = total
+		}
+	}
+	b.ReportMetric(0, "ns/op") // The sum of all clients says nothing.
+	reference := spent["json"]
+	for name, total := range spent {
+		b.ReportMetric(total.wall.Seconds()/float64(runs), name+"-s")
+		b.ReportMetric(total.peak, name+"-MB")
+		b.ReportMetric(total.wall.Seconds()/reference.wall.Seconds(), name+"-s/json")
+		b.ReportMetric(total.peak/reference.peak, name+"-MB/json")
+		b.ReportMetric(total.cpu.Seconds()/float64(runs), name+"-cpu-s")
+	}
+}
+
+// usage is what a client took: time, CPU time, and its peak memory in MB.
+type usage struct {
+	wall, cpu time.Duration
+	peak      float64
+}
+
+func runBenchClient(b *testing.B, name, kubeconfig string, words []string) usage {
+	b.Helper()
+	command := exec.CommandContext(b.Context(), words[0], words[1:]...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+b.TempDir(), benchHelper+"="+name)
+	var stderr strings.Builder
+	command.Stdout, command.Stderr = io.Discard, &stderr
+	start := time.Now()
+	if err := command.Run(); err != nil {
+		b.Fatalf("%s: %v\n%s", name, err, stderr.String())
+	}
+	wall := time.Since(start)
+	taken, ok := command.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		b.Fatal("no resource usage")
+	}
+	return usage{
+		wall: wall,
+		cpu:  command.ProcessState.UserTime() + command.ProcessState.SystemTime(),
+		peak: float64(taken.Maxrss) / 1024, // In KB on Linux.
+	}
+}
+
+// TestBenchmarkClient is one client of the benchmark.
+func TestBenchmarkClient(t *testing.T) {
+	what := os.Getenv(benchHelper)
+	if what == "" {
+		t.Skip("only for BenchmarkThousandCRDs")
+	}
+	if what == "json" {
+		if err := listAsKubectl(t.Context(), os.Stdout); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	root := NewRootCommand(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	root.SetArgs([]string{what})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listAsKubectl does what "kubectl get crd -o json" does.
+func listAsKubectl(ctx context.Context, w io.Writer) error {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	all := &unstructured.UnstructuredList{Object: map[string]any{"kind": "List", "apiVersion": "v1"}}
+	options := metav1.ListOptions{Limit: 500}
+	for {
+		page, err := crds.List(ctx, options)
+		if err != nil {
+			return err
+		}
+		all.Items = append(all.Items, page.Items...)
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return (&printers.JSONPrinter{}).PrintObj(all, w)
+		}
+	}
+}
+
+// createBenchCRDs creates the CRDs and waits until they are established.
+func createBenchCRDs(b *testing.B, config *rest.Config) {
+	b.Helper()
+	config.QPS, config.RateLimiter = -1, nil
+	client, err := clientset.NewForConfig(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	crds := client.ApiextensionsV1().CustomResourceDefinitions()
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range benchCRDs {
+		group.Go(func() error {
+			_, err := crds.Create(b.Context(), benchCRD(i), metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(b.Context(), time.Second, 20*time.Minute, true, func(ctx context.Context) (bool, error) {
+		list, err := crds.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return false, err
+		}
+		for _, one := range list.Items {
+			if !established(&one) {
+				return false, nil
+			}
+		}
+		return len(list.Items) == benchCRDs, nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func established(one *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, condition := range one.Status.Conditions {
+		if condition.Type == apiextensionsv1.Established {
+			return condition.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// benchCRD returns a CRD of 50 KB like those that controller-gen writes: two
+// versions with a schema of 25 KB each, half of it descriptions.
+func benchCRD(i int) *apiextensionsv1.CustomResourceDefinition {
+	group := fmt.Sprintf("operator%02d.example.com", i/benchGroupSize)
+	plural := fmt.Sprintf("widget%04ds", i)
+	one := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        plural + "." + group,
+			Labels:      map[string]string{"app.kubernetes.io/name": "operator"},
+			Annotations: map[string]string{"controller-gen.kubebuilder.io/version": "v0.17.0"},
+		},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Plural: plural, Singular: strings.TrimSuffix(plural, "s"),
+				Kind: fmt.Sprintf("Widget%04d", i), ListKind: fmt.Sprintf("Widget%04dList", i),
+			},
+		},
+	}
+	for _, name := range []string{"v1beta1", "v1"} {
+		one.Spec.Versions = append(one.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: name, Served: true, Storage: name == "v1",
+			Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: benchSchema()},
+			Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+		})
+	}
+	return one
+}
+
+func benchSchema() *apiextensionsv1.JSONSchemaProps {
+	text := "describes one part of what the operator does with the widget, its default, and when it may be left out. "
+	field := func(i int) apiextensionsv1.JSONSchemaProps {
+		return apiextensionsv1.JSONSchemaProps{
+			Type: "object", Description: fmt.Sprintf("Field%02d %s", i, text),
+			Properties: map[string]apiextensionsv1.JSONSchemaProps{
+				"name":     {Type: "string", MinLength: new(int64), Description: "name " + text},
+				"replicas": {Type: "integer", Format: "int32", Description: "replicas " + text},
+				"mode":     {Type: "string", Enum: []apiextensionsv1.JSON{{Raw: []byte(`"Fast"`)}, {Raw: []byte(`"Safe"`)}}},
+				"labels": {Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{
+					Allows: true, Schema: &apiextensionsv1.JSONSchemaProps{Type: "string"},
+				}},
+				"items": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{
+					Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+						"key": {Type: "string"}, "value": {Type: "string", Description: text},
+					}},
+				}},
+			},
+			Required: []string{"name"},
+		}
+	}
+	spec := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{}}
+	for i := range 28 {
+		spec.Properties[fmt.Sprintf("field%02d", i)] = field(i)
+	}
+	return &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+		"spec": spec, "status": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"phase": {Type: "string"}}},
+	}}
+}
+
+// TestBenchCRDSize keeps the benchmark honest.
+func TestBenchCRDSize(t *testing.T) {
+	text, err := json.Marshal(benchCRD(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) < 48_000 || len(text) > 56_000 {
+		t.Errorf("a CRD has %d bytes", len(text))
+	}
+}
