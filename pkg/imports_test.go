@@ -44,6 +44,7 @@ func arrows() map[string][]string {
 			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/executor", "pkg/lifecycle", "pkg/manifest", "pkg/observe",
 			"pkg/plan", "pkg/printers", "pkg/schema", "pkg/source", "pkg/usage", "pkg/validate",
 		},
+		"pkg/cmd/fulltest":   {},
 		"pkg/testbed":        {},
 		"cmd/kubectl-crdver": {"pkg/cmd"},
 		"cmd/crdver-release": {},

@@ -166,7 +166,7 @@ func AboutObject(err error, resource, name string) bool {
 
 // Initializing tells whether a LIST was answered 429 "storage is
 // (re)initializing". It is not throttling: the server could not fill its cache of
-// the resource, which may last for ever (fact 14). A LIST with limit 1 and
+// the resource, which may last for ever (fact 14). A LIST with a limit and
 // without a selector goes past the cache and tells the cause.
 func Initializing(err error) bool {
 	status, isStatus := statusOf(err)
@@ -181,18 +181,24 @@ func statusOf(err error) (metav1.Status, bool) {
 	return status.Status(), true
 }
 
-// corruptCause takes the cause out of "Internal error occurred: StorageError:
-// corrupt object, Code: 7, Key: ..., AdditionalErrorMsg: object not decodable
-// revision=N: CAUSE".
+// corruptCause takes the object and the cause out of "Internal error occurred:
+// StorageError: corrupt object, Code: 7, Key: KEY, ResourceVersion: 0,
+// AdditionalErrorMsg: object not decodable revision=N: CAUSE".
 func corruptCause(message string) string {
 	start := strings.Index(message, textStorageError)
 	if start < 0 {
 		return message
 	}
 	for _, text := range []string{textConversionHook, textConversionFrom, textConversionTo} {
-		if at := strings.Index(message[start:], text); at >= 0 {
-			return message[start+at:]
+		at := strings.Index(message[start:], text)
+		if at < 0 {
+			continue
 		}
+		cause := message[start+at:]
+		if key := regexp.MustCompile(`Key: ([^,]+), `).FindStringSubmatch(message[start : start+at]); key != nil {
+			cause = key[1] + ": " + cause
+		}
+		return cause
 	}
 	return message
 }

@@ -19,15 +19,14 @@ import (
 // the server asked for that (429, 503, any answer with a time to wait), it or a
 // proxy did not come to an end (502, 504), etcd had no leader, or the connection
 // was lost. It is false for an error of a context and where an admission webhook
-// made up such a code.
-//
-// "storage is (re)initializing" counts as transient: see [Initializing].
+// made up such a code. "storage is (re)initializing" does not count: see
+// [Initializing].
 func Transient(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	if status, isStatus := statusOf(err); isStatus {
-		if _, denied := deniedBy(status.Message); denied {
+		if _, denied := deniedBy(status.Message); denied || Initializing(err) {
 			return false
 		}
 		return transientStatus(status)

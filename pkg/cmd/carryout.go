@@ -88,7 +88,7 @@ func pendingVerb(p v1alpha1.Plan) string {
 	case len(p.Steps) == 0:
 		return "unchanged"
 	default:
-		return fmt.Sprintf("would take %d steps", len(p.Steps))
+		return fmt.Sprintf("would take %s", printers.Plural(len(p.Steps), "step"))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -188,9 +190,21 @@ func (c *change) selected(
 	ctx context.Context, args []string, intent v1alpha1.Intent, fits func(crd.CRD) bool,
 ) ([]crd.CRD, error) {
 	selection := source.Selection{Selector: c.flags.selector, Group: c.flags.group, All: c.flags.all}
-	crds, err := source.Select(ctx, c.cluster.CRDs(), args, selection, fits, func(name string) string {
-		return c.resume(intent, name)
-	})
+	versions := map[string]bool{}
+	crds, err := source.Select(ctx, c.cluster.CRDs(), args, selection, func(one crd.CRD) bool {
+		for _, v := range one.Spec.Versions {
+			versions[v.Name] = true
+		}
+		return fits(one)
+	}, func(name string) string { return c.resume(intent, name) })
+	var none *source.NoneFitsError
+	if errors.As(err, &none) && intent.Version != "" && !versions[intent.Version] {
+		message := fmt.Sprintf("none of the %d CustomResourceDefinitions has a version %q", none.Looked, intent.Version)
+		if near := lifecycle.Nearest(intent.Version, slices.Sorted(maps.Keys(versions))); near != "" {
+			message += fmt.Sprintf("; did you mean %q?", near)
+		}
+		return nil, errors.New(message)
+	}
 	if err != nil {
 		return nil, err //nolint:wrapcheck // source says what was looked for
 	}

@@ -1,10 +1,15 @@
 package cmd
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/source"
 )
 
 const migrateLong = `Rewrite every object of a CRD at its storage version, verify that each is
@@ -76,9 +81,17 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 		Namespace: namespace, Selector: o.selector,
 	}
 	crds, err := c.selected(command.Context(), args, intent, func(one crd.CRD) bool {
-		stored := one.Status.StoredVersions
-		return o.force || len(stored) != 1 || stored[0] != one.StorageVersion()
+		state := lifecycle.New(one, lifecycle.Observations{})
+		return o.force || !state.StoredExactly(state.Storage) || !state.Trust.Trusted
 	})
+	var none *source.NoneFitsError
+	if errors.As(err, &none) {
+		fmt.Fprintf(f.ErrOut, "Nothing to migrate: the %d CustomResourceDefinitions store their objects at their storage version.\n", none.Looked)
+		if o.flags.output == "" {
+			return nil
+		}
+		return c.printReports([]v1alpha1.Report{})
+	}
 	if err != nil {
 		return err
 	}

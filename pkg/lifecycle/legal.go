@@ -278,6 +278,9 @@ func (s State) discoveryNotes() []string {
 		notes = append(notes, problem)
 	}
 	if d := s.Observations.Discovery; d != nil {
+		if d.APIServicesError != "" {
+			notes = append(notes, "whether an APIService takes a version away from this CRD, or changes the order, is unknown: "+d.APIServicesError)
+		}
 		for _, a := range d.APIServices {
 			switch {
 			case a.Service != "":

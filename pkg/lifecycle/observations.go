@@ -45,6 +45,9 @@ type Discovery struct {
 	Error string
 	// APIServices of the group that are not the server's own.
 	APIServices []APIService
+	// APIServicesError says why they could not be listed, which takes a right
+	// that most readers of CRDs lack.
+	APIServicesError string
 }
 
 // APIService is one that a person or an aggregated server made for a version.

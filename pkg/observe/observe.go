@@ -149,7 +149,7 @@ func (o *Observer) discovery(ctx context.Context, c crd.CRD, services bool) *lif
 		return d
 	}
 	if d.APIServices, err = o.apiServices(ctx, c.Spec.Group); err != nil {
-		d.Error = cluster.Explain(err).Message
+		d.APIServicesError = cluster.Explain(err).Message
 	}
 	return d
 }

@@ -197,7 +197,7 @@ func (b *builder) setStorage(version string) {
 		Title:   fmt.Sprintf("make %s the storage version", version),
 		Why:     fmt.Sprintf("objects are written at %s; from now on every write persists %s", old, version),
 		Preconditions: []v1alpha1.Precondition{
-			{ID: "served", Description: fmt.Sprintf("%s is served", version), Status: b.after2pending(status(blockers))},
+			{ID: "served", Description: fmt.Sprintf("%s is served", version), Status: b.pendingOnceServed(status(blockers))},
 			{ID: "rehearsed", Description: "the rehearsal found nothing", Status: b.rehearsed()},
 		},
 		Patch: jsonPatch("",
@@ -211,8 +211,8 @@ func (b *builder) setStorage(version string) {
 	})
 }
 
-// after2pending makes a met precondition pending where an earlier step makes it true.
-func (b *builder) after2pending(st v1alpha1.PreconditionStatus) v1alpha1.PreconditionStatus {
+// pendingOnceServed makes a met precondition pending where an earlier step makes it true.
+func (b *builder) pendingOnceServed(st v1alpha1.PreconditionStatus) v1alpha1.PreconditionStatus {
 	if st == v1alpha1.PreconditionMet && (b.has(v1alpha1.ActionServe) || b.has(v1alpha1.ActionAdd)) {
 		return v1alpha1.PreconditionPending
 	}

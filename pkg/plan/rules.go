@@ -49,13 +49,18 @@ func Rules(p v1alpha1.Plan) []Rule {
 			rules = need(rules, target, "patch")
 		}
 		switch step.Action {
-		case v1alpha1.ActionRehearse, v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionCleanManagedFields:
+		case v1alpha1.ActionRehearse:
+			// The answer of the dry run is compared with the object as it is.
+			rules = need(rules, objects, "list")
+			rules = need(rules, objects, "get")
+			rules = need(rules, objects, "patch")
+		case v1alpha1.ActionBarrier, v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionCleanManagedFields:
 			rules = need(rules, objects, "list")
 			rules = need(rules, objects, "patch")
 		case v1alpha1.ActionServe, v1alpha1.ActionUnserve, v1alpha1.ActionDeprecate, v1alpha1.ActionUndeprecate,
 			v1alpha1.ActionDeprecateOlder, v1alpha1.ActionRemove:
 			rules = need(rules, objects, "list")
-		case v1alpha1.ActionAdd, v1alpha1.ActionSetStorage, v1alpha1.ActionBarrier, v1alpha1.ActionTrim:
+		case v1alpha1.ActionAdd, v1alpha1.ActionSetStorage, v1alpha1.ActionTrim:
 		}
 	}
 	return rules

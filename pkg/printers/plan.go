@@ -141,7 +141,7 @@ func writeSummary(t *textWriter, plan v1alpha1.Plan) {
 	}
 	s := plan.Summary
 	t.line(0, "")
-	line := fmt.Sprintf("%s, %s of the CRD", plural(s.Steps, "step"), plural(s.CRDPatches, "patch"))
+	line := fmt.Sprintf("%s, %s of the CRD", Plural(s.Steps, "step"), Plural(s.CRDPatches, "patch"))
 	if s.Objects != nil {
 		line += fmt.Sprintf(", about %d objects", *s.Objects)
 	}
@@ -154,8 +154,8 @@ func writeSummary(t *textWriter, plan v1alpha1.Plan) {
 	}
 }
 
-// plural returns "1 step" or "2 steps".
-func plural(n int, noun string) string {
+// Plural returns "1 step" or "2 steps".
+func Plural(n int, noun string) string {
 	switch {
 	case n == 1:
 		return "1 " + noun

@@ -100,12 +100,12 @@ func Counts(c v1alpha1.ObjectCounts) string {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
-	line := plural(int(c.Listed), "object")
+	line := Plural(int(c.Listed), "object")
 	if len(parts) > 0 {
 		line += ": " + strings.Join(parts, ", ")
 	}
 	if c.Retries > 0 {
-		line += fmt.Sprintf(" (%s sent again)", plural(int(c.Retries), "request"))
+		line += fmt.Sprintf(" (%s sent again)", Plural(int(c.Retries), "request"))
 	}
 	return line
 }
@@ -125,7 +125,7 @@ func writeFailures(t *textWriter, step v1alpha1.StepReport) {
 	})
 	for _, reason := range reasons {
 		failures := groups[reason]
-		t.line(2, "%s: %s failed: %s", step.ID, plural(len(failures), "object"), reason)
+		t.line(2, "%s: %s failed: %s", step.ID, Plural(len(failures), "object"), reason)
 		for i, f := range failures {
 			if i == firstNames {
 				t.line(6, "... and %d more (-o json lists them)", len(failures)-i)

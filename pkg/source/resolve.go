@@ -32,6 +32,22 @@ type Selection struct {
 // Empty reports whether nothing was said about what to select.
 func (s Selection) Empty() bool { return s == Selection{} }
 
+// NoneFitsError says that there are CRDs, but none that a command could change.
+type NoneFitsError struct {
+	// Looked is how many there are.
+	Looked int
+	// Selected says that flags selected them.
+	Selected bool
+}
+
+// Error says how many there are and where to see them.
+func (e *NoneFitsError) Error() string {
+	if e.Selected {
+		return fmt.Sprintf("none of the %d selected CustomResourceDefinitions fits; kubectl crdver status shows their versions", e.Looked)
+	}
+	return fmt.Sprintf("none of the %d CustomResourceDefinitions of the cluster fits; kubectl crdver status shows their versions", e.Looked)
+}
+
 // Each calls visit for the CRDs that args name, in that order, or else for the
 // selected ones, page by page; it keeps none of them.
 func Each(ctx context.Context, crds cluster.CRDs, args []string, selection Selection, visit func(crd.CRD) error) error {
@@ -97,7 +113,7 @@ func Select(ctx context.Context, crds cluster.CRDs, args []string, selection Sel
 	case selected == 0:
 		return nil, errors.New("no CustomResourceDefinition is selected; kubectl crdver status lists them all")
 	case len(fitting) == 0:
-		return nil, fmt.Errorf("none of the %d selected CustomResourceDefinitions fits; kubectl crdver status shows their versions", selected)
+		return nil, &NoneFitsError{Looked: selected, Selected: true}
 	}
 	return fitting, nil
 }
@@ -125,7 +141,7 @@ func Candidates(ctx context.Context, crds cluster.CRDs, fits func(crd.CRD) bool,
 	case all == 0:
 		return nil, errors.New("the cluster has no CustomResourceDefinitions")
 	case len(names) == 0:
-		return nil, fmt.Errorf("none of the %d CustomResourceDefinitions of the cluster fits; kubectl crdver status shows their versions", all)
+		return nil, &NoneFitsError{Looked: all}
 	case len(names) == 1:
 		return []crd.CRD{first}, nil
 	}

@@ -69,7 +69,7 @@ func Barrier(ctx context.Context, c cluster.Interface, options BarrierOptions) e
 	options = options.withDefaults()
 	ctx, cancel := context.WithTimeoutCause(ctx, options.Timeout, barrierTimeoutError{after: options.Timeout})
 	defer cancel()
-	b := &barrier{cluster: c, options: options, last: "no answer yet"}
+	b := &barrier{cluster: c, options: options, last: "nothing in the way, but not for long enough"}
 	err := b.wait(ctx)
 	if err == nil {
 		return nil
@@ -131,6 +131,8 @@ func (b *barrier) waitForHash(ctx context.Context) (seen bool, err error) {
 		// A new Discovery, which remembers nothing.
 		hash, err := b.cluster.Discovery().StorageVersionHash(ctx, b.options.Resource)
 		switch {
+		case ctx.Err() != nil:
+			return seen, ended(ctx) // What was seen before explains it better.
 		case err != nil:
 			matches = 0
 			b.last = cluster.Explain(err).Message
@@ -139,7 +141,6 @@ func (b *barrier) waitForHash(ctx context.Context) (seen bool, err error) {
 				first = time.Now()
 			}
 			seen = true
-			b.last = fmt.Sprintf("%d servers or answers in a row that have switched", matches)
 		case hash == "" && !seen:
 			matches = 0
 			// A server that does not serve the old storage version says nothing

@@ -125,7 +125,7 @@ func flipAndMigrate(ctx context.Context, bed *testbed.InProcess, group string, n
 // as long as the test wants. It goes on persisting at the old version.
 func TestBarrierWaitsForASlowServer(t *testing.T) {
 	t.Parallel()
-	const n = 30
+	const n = 31 // Odd, so that in the next pass each object meets the other server.
 	ctx := t.Context()
 	fast := startWithCronTabs(t, n, testbed.InProcessOptions{})
 	middleware, hold, release := holdCRDs()
@@ -169,10 +169,10 @@ func TestBarrierWaitsForASlowServer(t *testing.T) {
 	}
 	// And a verification that is spread over both never comes to a clean pass.
 	verified, err := storagemigration.Verify(ctx, spreadObjects{Objects: balanced.Objects(testbed.CronTabResource("v1"))}, storagemigration.VerifyOptions{
-		MaxPasses: 3, PassOptions: storagemigration.PassOptions{Concurrency: 1},
+		MaxPasses: 4, PassOptions: storagemigration.PassOptions{Concurrency: 1},
 	})
 	t.Logf("verification: %+v, %v", verified, err)
-	if err != nil || verified.Clean || verified.Evidence.Complete || verified.Evidence.Passes != 3 || !strings.Contains(verified.Reason, "still persists at another version") {
+	if err != nil || verified.Clean || verified.Evidence.Complete || verified.Evidence.Passes != 4 || !strings.Contains(verified.Reason, "still persists at another version") {
 		t.Errorf("verification: %+v, %v", verified, err)
 	}
 

@@ -52,11 +52,12 @@
 // each on its own (fact 3), and nothing tells how many there are. Barrier asks
 // for the storage version hash over many new connections, waits for a while,
 // and watches a few objects for servers that undo each other's work. If it was
-// fooled nevertheless, by a server that it never met, and that server serves
-// some of the patches, then it rewrites objects back to the old version, others
-// rewrite them again, and the pass counts them as rewritten: Verify goes on and
-// ends without a clean pass. If it serves none of them, only what users write
-// through it is persisted at the old version, and no client can see that.
+// fooled nevertheless by a server that it never met, then that server rewrites
+// the objects whose patches it gets back to the old version, and the next pass
+// that leads such an object to another server counts it as rewritten: Verify goes
+// on and ends without a clean pass. Only if every pass leads each object to the
+// same server as before, as one connection does, is this hidden, and what users
+// write through such a server is hidden in any case. No client can see that.
 //
 // A write that a server took on before it switched may end later, at the old
 // version: a slow admission webhook can hold it for up to 34 seconds, past the

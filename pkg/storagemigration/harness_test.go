@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -355,14 +356,15 @@ func (r *relay) forward(from, to net.Conn, delay time.Duration) {
 }
 
 // holdCRDs is a middleware that keeps a server from learning of changes of CRDs:
-// the server's own watch of them gets no more bytes until release is called.
+// the server's own watch and lists of them get no more bytes until release is
+// called.
 func holdCRDs() (middleware func(http.Handler) http.Handler, hold, release func()) {
 	gate := &gate{open: make(chan struct{})}
 	close(gate.open)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Query().Get("watch") != "" && r.URL.Path == "/apis/apiextensions.k8s.io/v1/customresourcedefinitions" {
-				w = &heldWriter{ResponseWriter: w, gate: gate, ctx: r.Context()}
+			if r.URL.Path == "/apis/apiextensions.k8s.io/v1/customresourcedefinitions" {
+				w = responsewriter.WrapForHTTP1Or2(&heldWriter{ResponseWriter: w, gate: gate, ctx: r.Context()})
 			}
 			next.ServeHTTP(w, r)
 		})
@@ -407,11 +409,8 @@ func (w *heldWriter) Write(data []byte) (int, error) {
 	return w.ResponseWriter.Write(data)
 }
 
-// Unwrap lets http.ResponseController find the flusher.
+// Unwrap is what the wrapper asks for.
 func (w *heldWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// Flush is what the watch handler looks for.
-func (w *heldWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
 
 var errStop = errors.New("enough")
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 )
@@ -24,9 +25,21 @@ func (p *pass) list(run, requests context.Context, queue chan<- *metav1.PartialO
 		LabelSelector: p.options.LabelSelector,
 		Limit:         p.options.PageSize,
 	}
+	selector, err := labels.Parse(options.LabelSelector)
+	if err != nil {
+		return fmt.Errorf("reading the label selector: %w", err)
+	}
 	seen := int64(0)
 	for {
 		page, err := p.page(run, requests, options)
+		if cluster.Initializing(err) && options.LabelSelector != "" {
+			// Fact 14: a 429 that is no throttling and may never end. Without a
+			// selector, the list goes past the server's cache, and either works or
+			// tells what is wrong; the selector is applied here.
+			options.LabelSelector = ""
+			p.countRetry()
+			continue
+		}
 		if token, expired := cluster.InconsistentContinue(err); expired && token != options.Continue {
 			// Fact 9. What was created since the list began may be missing from
 			// its rest; it was persisted at the storage version.
@@ -34,13 +47,16 @@ func (p *pass) list(run, requests context.Context, queue chan<- *metav1.PartialO
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("listing the objects of %s: %w", objectsName(p.objects), err)
+			return err // It says what was listed.
 		}
 		seen += int64(len(page.Items))
 		p.setTotal(seen, page.RemainingItemCount)
 		options.Limit = nextLimit(options.Limit, p.options.PageSize, page)
 		for i := range page.Items {
 			object := &page.Items[i]
+			if !selector.Matches(labels.Set(object.Labels)) {
+				continue
+			}
 			if p.slim {
 				object = slim(object) // Lets go of the page.
 			}
@@ -65,18 +81,20 @@ func (p *pass) page(run, requests context.Context, options cluster.PageOptions) 
 		var page *metav1.PartialObjectMetadataList
 		err := p.send(run, requests, func(ctx context.Context) (err error) {
 			page, err = p.objects.ListMetadata(ctx, options)
-			if cluster.Initializing(err) {
-				// Fact 14: a 429 that is no throttling and may never end.
+			if cluster.Initializing(err) && options.LabelSelector == "" {
 				if cause := p.listCause(ctx); cause != nil {
 					return cause
 				}
 			}
 			return err
 		})
-		if err == nil || cluster.Explain(err).Reason != cluster.ReasonConversionFailed {
+		if err == nil || cluster.Explain(err).Reason != cluster.ReasonConversionFailed && !cluster.Initializing(err) {
 			return page, err
 		}
-		wait := backoff(attempt, 0)
+		if cluster.Initializing(err) && options.LabelSelector != "" {
+			return nil, err
+		}
+		wait := backoff(attempt, cluster.RetryAfter(err))
 		if time.Since(began)+wait > p.options.ListFor {
 			return nil, err
 		}
@@ -87,8 +105,8 @@ func (p *pass) page(run, requests context.Context, options cluster.PageOptions) 
 	}
 }
 
-// listCause returns why the server cannot list, by a request that goes past its
-// cache: with a limit, without a selector.
+// listCause returns why the server cannot list, if a LIST of one object can tell
+// (fact 14).
 func (p *pass) listCause(ctx context.Context) error {
 	_, err := p.objects.ListMetadata(ctx, cluster.PageOptions{Limit: 1})
 	if cluster.Initializing(err) {

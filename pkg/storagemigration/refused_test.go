@@ -184,7 +184,7 @@ func TestPassTellsWhyNothingCanBeListed(t *testing.T) {
 	}
 	objects := cronTabs(t, bed.Config(), "v1")
 	waitUntil(t, func() bool {
-		_, err := objects.ListMetadata(t.Context(), cluster.PageOptions{Limit: 1})
+		_, err := objects.ListMetadata(t.Context(), cluster.PageOptions{Limit: 500})
 		return err != nil
 	})
 	for what, options := range map[string]storagemigration.PassOptions{
