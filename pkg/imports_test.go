@@ -38,7 +38,8 @@ func arrows() map[string][]string {
 		"pkg/source":           {apis, "pkg/cluster", "pkg/crd", "pkg/lifecycle"},
 		"pkg/observe":          {apis, "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/lifecycle", "pkg/plan", "pkg/usage"},
 		"pkg/executor": {
-			apis, "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/managedfields", "pkg/plan", "pkg/schema", "pkg/storagemigration", "pkg/usage",
+			apis, "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/lifecycle", "pkg/managedfields", "pkg/plan", "pkg/schema", "pkg/storagemigration",
+			"pkg/usage",
 		},
 		"pkg/cmd": {
 			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/executor", "pkg/lifecycle", "pkg/manifest", "pkg/observe",

@@ -32,6 +32,10 @@ type Interface interface {
 	MissingRules(ctx context.Context, rules []Rule) ([]Rule, error)
 	// Identity tells which cluster this is.
 	Identity(ctx context.Context) (v1alpha1.ClusterIdentity, error)
+	// AdmissionWebhooks returns the admission webhooks that writes of the objects
+	// of a resource may pass. It returns ErrNotSupported where the server has no
+	// such API.
+	AdmissionWebhooks(ctx context.Context, resource schema.GroupVersionResource) ([]AdmissionWebhook, error)
 	// Warnings makes one request for a resource at a version and returns the
 	// texts of the Warning headers of the answer.
 	Warnings(ctx context.Context, resource schema.GroupVersionResource) ([]string, error)

@@ -139,7 +139,7 @@ func (c *change) recheck(ctx context.Context, saved v1alpha1.Plan) (v1alpha1.Pla
 		return saved, Refused(fmt.Errorf("the plan is stale: the CRD %s is gone", name))
 	}
 	if err != nil {
-		return saved, fmt.Errorf("reading the CRD %s: %w", name, err)
+		return saved, denied(err)
 	}
 	one := crd.CRD{CustomResourceDefinition: live}
 	state := lifecycle.New(one, lifecycle.Observations{})

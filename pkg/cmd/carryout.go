@@ -47,13 +47,26 @@ func (c *change) carryOut(ctx context.Context, plans []v1alpha1.Plan) error {
 		}
 	}
 	if err := c.ask(ctx, plans); err != nil {
-		return err
+		return c.notRun(ctx, plans, err)
 	}
 	reports, err := c.execute(ctx, plans)
 	if printErr := c.printReports(reports); printErr != nil {
 		return errors.Join(err, printErr)
 	}
 	return err
+}
+
+// notRun reports plans that were not carried out to a program that reads the
+// document; people have just seen the plans.
+func (c *change) notRun(ctx context.Context, plans []v1alpha1.Plan, why error) error {
+	if c.flags.output == "" {
+		return why
+	}
+	reports := make([]v1alpha1.Report, 0, len(plans))
+	for _, p := range plans {
+		reports = append(reports, executor.NotRun(ctx, p, why, now()))
+	}
+	return errors.Join(why, c.printReports(reports))
 }
 
 // showOnly prints the plans on standard output; it is the whole of a dry run.
@@ -194,7 +207,8 @@ func stopped(name string, intent v1alpha1.Intent, report v1alpha1.Report, err er
 	case v1alpha1.OutcomeInterrupted:
 		return fmt.Errorf("%w; to continue: %s", err, report.Resume)
 	default:
-		return fmt.Errorf("%s of %s", intent.Verb, err) //nolint:errorlint // wrapped above
+		// The code is said here: a deadline inside of err need not be --timeout.
+		return &ExitError{Code: ExitFailure, Err: fmt.Errorf("%s of %w", intent.Verb, err)}
 	}
 }
 

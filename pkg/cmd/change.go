@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
@@ -206,7 +208,7 @@ func (c *change) selected(
 		return nil, errors.New(message)
 	}
 	if err != nil {
-		return nil, err //nolint:wrapcheck // source says what was looked for
+		return nil, denied(err)
 	}
 	for _, one := range crds {
 		switch {
@@ -219,16 +221,25 @@ func (c *change) selected(
 	return crds, nil
 }
 
+// denied gives a read of CRDs that is not allowed the words and the exit code
+// of a missing permission; other errors it leaves alone.
+func denied(err error) error {
+	var status apierrors.APIStatus
+	if !apierrors.IsForbidden(err) || !errors.As(err, &status) {
+		return err
+	}
+	rule := plan.Rule{Verb: "list", Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
+	if details := status.Status().Details; details != nil && details.Name != "" {
+		rule.Verb, rule.Name = "get", details.Name
+	}
+	return Refused(fmt.Errorf("you lack a permission that is needed, %s: %w", rule, err))
+}
+
 // untilFlag adds --until for a verb.
 func untilFlag(command *cobra.Command, verb v1alpha1.Verb, until *string) {
 	steps := plan.UntilSteps(verb)
 	command.Flags().StringVar(until, "until", "", "Stop after this step: "+strings.Join(steps, ", "))
 	completeFlag(command, "until", steps...)
-}
-
-// has returns a predicate for CRDs that have a version.
-func has(version string) func(crd.CRD) bool {
-	return func(c crd.CRD) bool { return c.Version(version) != nil }
 }
 
 // notEstablished says why, in the server's words.

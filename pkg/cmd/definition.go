@@ -67,11 +67,9 @@ func (d *definition) of(live crd.CRD) *crd.CRD {
 	return nil
 }
 
-// fits returns a predicate for CRDs that have the version or can get it.
-func (d *definition) fits(version string) func(crd.CRD) bool {
-	return func(c crd.CRD) bool {
-		return c.Version(version) != nil || d.of(c) != nil || d.from != "" && c.Version(d.from) != nil
-	}
+// fits reports whether a CRD has the version or can get it.
+func (d *definition) fits(c crd.CRD, version string) bool {
+	return c.Version(version) != nil || d.of(c) != nil || d.from != "" && c.Version(d.from) != nil
 }
 
 // offer completes an intent for the commands that are offered to choose from.

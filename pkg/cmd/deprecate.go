@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/crd"
 )
 
 const deprecateLong = `Deprecate VERSION: the server then sends a Warning with each answer at that
@@ -35,6 +34,12 @@ type deprecateOptions struct {
 
 func newDeprecateCommand(f *Factory) *cobra.Command {
 	var o deprecateOptions
+	verb := versionVerb{flags: &o.flags, intent: func(version string) v1alpha1.Intent {
+		return v1alpha1.Intent{
+			Verb: v1alpha1.VerbDeprecate, Version: version,
+			Replacement: o.replacement, Message: o.message, Undo: o.undo,
+		}
+	}}
 	command := &cobra.Command{
 		Use:               "deprecate VERSION [CRD...]",
 		Short:             "Deprecate a version, or take that back",
@@ -42,7 +47,7 @@ func newDeprecateCommand(f *Factory) *cobra.Command {
 		Example:           deprecateExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeVersionThenCRDs(f),
-		RunE:              func(command *cobra.Command, args []string) error { return o.run(f, command, args) },
+		RunE:              verb.runE(f),
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.replacement, "replacement", "", "Version that the warning points to (default the highest-priority served version that is not deprecated)")
@@ -53,24 +58,4 @@ func newDeprecateCommand(f *Factory) *cobra.Command {
 	o.flags.add(command)
 	o.flags.addSelection(command)
 	return command
-}
-
-func (o *deprecateOptions) run(f *Factory, command *cobra.Command, args []string) error {
-	if err := o.flags.validate(command); err != nil {
-		return err
-	}
-	version := args[0]
-	c, err := f.newChange(o.flags, command)
-	if err != nil {
-		return err
-	}
-	intent := v1alpha1.Intent{
-		Verb: v1alpha1.VerbDeprecate, Version: version,
-		Replacement: o.replacement, Message: o.message, Undo: o.undo,
-	}
-	crds, err := c.selected(command.Context(), args[1:], intent, has(version))
-	if err != nil {
-		return err
-	}
-	return c.run(command.Context(), crds, func(crd.CRD) v1alpha1.Intent { return intent })
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/crd"
 )
 
 const promoteLong = `Make VERSION the version that objects are stored at, and rewrite every object.
@@ -42,6 +41,11 @@ type promoteOptions struct {
 
 func newPromoteCommand(f *Factory) *cobra.Command {
 	var o promoteOptions
+	verb := versionVerb{flags: &o.flags, definition: &o.definition, intent: func(version string) v1alpha1.Intent {
+		return v1alpha1.Intent{
+			Verb: v1alpha1.VerbPromote, Version: version, Until: v1alpha1.Action(o.until), DeprecateOlder: o.older,
+		}
+	}}
 	command := &cobra.Command{
 		Use:               "promote VERSION [CRD...]",
 		Short:             "Make a version the storage version and rewrite every object",
@@ -49,7 +53,7 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 		Example:           promoteExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeVersionThenCRDs(f),
-		RunE:              func(command *cobra.Command, args []string) error { return o.run(f, command, args) },
+		RunE:              verb.runE(f),
 	}
 	o.definition.add(command)
 	command.Flags().BoolVar(&o.older, "deprecate-older", false, "Deprecate the served versions of lower priority afterwards")
@@ -57,25 +61,4 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 	o.flags.add(command)
 	o.flags.addSelection(command)
 	return command
-}
-
-func (o *promoteOptions) run(f *Factory, command *cobra.Command, args []string) error {
-	if err := o.flags.validate(command); err != nil {
-		return err
-	}
-	version := args[0]
-	c, err := f.newChange(o.flags, command)
-	if err != nil {
-		return err
-	}
-	definition, err := o.definition.load(command.Context(), f, version)
-	if err != nil {
-		return err
-	}
-	intent := v1alpha1.Intent{Verb: v1alpha1.VerbPromote, Version: version, Until: v1alpha1.Action(o.until), DeprecateOlder: o.older}
-	crds, err := c.selected(command.Context(), args[1:], definition.offer(intent), definition.fits(version))
-	if err != nil {
-		return err
-	}
-	return c.run(command.Context(), crds, func(one crd.CRD) v1alpha1.Intent { return definition.fill(intent, one) })
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/crd"
 )
 
 const restoreLong = `Serve VERSION again, or bring a removed VERSION back.
@@ -27,6 +26,9 @@ type restoreOptions struct {
 
 func newRestoreCommand(f *Factory) *cobra.Command {
 	var o restoreOptions
+	verb := versionVerb{flags: &o.flags, definition: &o.definition, intent: func(version string) v1alpha1.Intent {
+		return v1alpha1.Intent{Verb: v1alpha1.VerbRestore, Version: version}
+	}}
 	command := &cobra.Command{
 		Use:               "restore VERSION [CRD...]",
 		Short:             "Serve a version again, or bring a removed one back",
@@ -34,31 +36,10 @@ func newRestoreCommand(f *Factory) *cobra.Command {
 		Example:           restoreExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeVersionThenCRDs(f),
-		RunE:              func(command *cobra.Command, args []string) error { return o.run(f, command, args) },
+		RunE:              verb.runE(f),
 	}
 	o.definition.add(command)
 	o.flags.add(command)
 	o.flags.addSelection(command)
 	return command
-}
-
-func (o *restoreOptions) run(f *Factory, command *cobra.Command, args []string) error {
-	if err := o.flags.validate(command); err != nil {
-		return err
-	}
-	version := args[0]
-	c, err := f.newChange(o.flags, command)
-	if err != nil {
-		return err
-	}
-	definition, err := o.definition.load(command.Context(), f, version)
-	if err != nil {
-		return err
-	}
-	intent := v1alpha1.Intent{Verb: v1alpha1.VerbRestore, Version: version}
-	crds, err := c.selected(command.Context(), args[1:], definition.offer(intent), definition.fits(version))
-	if err != nil {
-		return err
-	}
-	return c.run(command.Context(), crds, func(one crd.CRD) v1alpha1.Intent { return definition.fill(intent, one) })
 }

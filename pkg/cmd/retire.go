@@ -38,6 +38,17 @@ type retireOptions struct {
 
 func newRetireCommand(f *Factory) *cobra.Command {
 	var o retireOptions
+	verb := versionVerb{
+		flags: &o.flags,
+		intent: func(version string) v1alpha1.Intent {
+			return v1alpha1.Intent{
+				Verb: v1alpha1.VerbRetire, Version: version, Until: v1alpha1.Action(o.until),
+				Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences,
+			}
+		},
+		// A retired version still fits: running again says that nothing is left.
+		fits: func(one crd.CRD, version string) bool { return plan.Retired(one.Annotations, version) },
+	}
 	command := &cobra.Command{
 		Use:               "retire VERSION [CRD...]",
 		Short:             "Take a version out of service and remove it",
@@ -45,7 +56,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 		Example:           retireExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeVersionThenCRDs(f),
-		RunE:              func(command *cobra.Command, args []string) error { return o.run(f, command, args) },
+		RunE:              verb.runE(f),
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.replacement, "replacement", "", "Version that the deprecation warning points to (default the highest-priority served version that is not deprecated)")
@@ -54,27 +65,4 @@ func newRetireCommand(f *Factory) *cobra.Command {
 	o.flags.add(command)
 	o.flags.addSelection(command)
 	return command
-}
-
-func (o *retireOptions) run(f *Factory, command *cobra.Command, args []string) error {
-	if err := o.flags.validate(command); err != nil {
-		return err
-	}
-	version := args[0]
-	c, err := f.newChange(o.flags, command)
-	if err != nil {
-		return err
-	}
-	intent := v1alpha1.Intent{
-		Verb: v1alpha1.VerbRetire, Version: version, Until: v1alpha1.Action(o.until),
-		Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences,
-	}
-	crds, err := c.selected(command.Context(), args[1:], intent, func(one crd.CRD) bool {
-		// A retired version still fits: running again says that nothing is left.
-		return one.Version(version) != nil || plan.Retired(one.Annotations, version)
-	})
-	if err != nil {
-		return err
-	}
-	return c.run(command.Context(), crds, func(crd.CRD) v1alpha1.Intent { return intent })
 }

@@ -213,14 +213,16 @@ func TestRehearseFails(t *testing.T) {
 	}
 	options := conversion.RehearseOptions{Resource: crontabResource(), RequestVersion: "v1"}
 
-	t.Run("a version that is not served", func(t *testing.T) {
-		t.Parallel()
-		options := options
-		options.CompareVersions = []string{"v2"}
-		if result, err := conversion.Rehearse(t.Context(), c, options); err == nil {
-			t.Errorf("got %+v, want an error", result)
-		}
-	})
+	for name, versions := range map[string][2]string{"request": {"v2", "v1"}, "compare": {"v1", "v2"}} {
+		t.Run(name+" version that is not served", func(t *testing.T) {
+			t.Parallel()
+			options := options
+			options.RequestVersion, options.CompareVersions = versions[0], versions[1:]
+			if result, err := conversion.Rehearse(t.Context(), c, options); err == nil {
+				t.Errorf("got %+v, want an error", result)
+			}
+		})
+	}
 	t.Run("interrupted", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancelCause(t.Context())

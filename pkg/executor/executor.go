@@ -69,6 +69,8 @@ type run struct {
 	// version (rule 3), and cleaned that no managedFields entry is left.
 	verified *v1alpha1.Evidence
 	cleaned  bool
+	// flipped is when this run changed the storage version; zero if it did not.
+	flipped time.Time
 	// step is the step being run, number its place from 1.
 	step   *v1alpha1.Step
 	number int
@@ -96,7 +98,7 @@ func Run(ctx context.Context, plan v1alpha1.Plan, options Options) (v1alpha1.Rep
 
 func (r *run) run(ctx context.Context) error {
 	if !r.plan.Applyable {
-		return refusef("the plan is blocked: %s", r.plan.Blockers[0].Message)
+		return r.blocked()
 	}
 	if len(r.plan.Steps) == 0 {
 		return nil
@@ -174,6 +176,9 @@ func (r *run) take(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.S
 		after, err := r.patchCRD(ctx, left)
 		if err != nil {
 			return err
+		}
+		if r.step.Action == v1alpha1.ActionSetStorage {
+			r.flipped = r.Now()
 		}
 		return r.checkSpec(ctx, after, result)
 	}

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/conversion"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/managedfields"
 	"github.com/crdver/kubectl-crdver/pkg/schema"
 	"github.com/crdver/kubectl-crdver/pkg/storagemigration"
@@ -131,10 +133,16 @@ func failures(counts v1alpha1.ObjectCounts, failed []v1alpha1.ObjectFailure) err
 // verifyPasses goes over the objects until a whole pass finds every one of them
 // current, and keeps that as the proof.
 func (r *run) verifyPasses(ctx context.Context, result *v1alpha1.StepReport) error {
-	if err := r.unchanged(ctx); err != nil {
+	if r.baseline == nil {
+		return refusef("the barrier was not passed in this run")
+	}
+	live, err := r.current(ctx, r.plan.Steps[r.number-1:])
+	if err != nil {
 		return err
 	}
-	found, err := storagemigration.Verify(ctx, r.objects(), storagemigration.VerifyOptions{PassOptions: r.passOptions()})
+	found, err := storagemigration.Verify(ctx, r.objects(), storagemigration.VerifyOptions{
+		PassOptions: r.passOptions(), NotBefore: r.notBefore(crd.CRD{CustomResourceDefinition: live}),
+	})
 	result.Objects, result.Failures = &found.Evidence.Objects, found.Last.Failures
 	if err != nil {
 		return fmt.Errorf("verifying the objects: %w", err)
@@ -153,6 +161,29 @@ func (r *run) verifyPasses(ctx context.Context, result *v1alpha1.StepReport) err
 		return &partialError{fmt.Sprintf("no proof after %d passes: %s", evidence.Passes, found.Reason)}
 	}
 	return nil
+}
+
+// notBefore returns when the pass that counts may start: at once, unless a
+// webhook may still hold a write that began before the storage version changed.
+func (r *run) notBefore(c crd.CRD) time.Time {
+	if !r.step.HeldWrites {
+		return time.Time{}
+	}
+	flipped, now := r.flipped, r.Now()
+	if flipped.IsZero() {
+		// Somebody else may have changed it, or a run before this one. The time has
+		// no fractions of a second, and is by the server's clock.
+		flipped = lifecycle.VersionsChanged(c).Add(time.Second)
+		if flipped.After(now) {
+			flipped = now
+		}
+	}
+	until := flipped.Add(storagemigration.WriteTimeout)
+	if left := until.Sub(now); left > 0 {
+		r.warn("the pass that counts starts in %s: a webhook may hold a write until then that is persisted at the old version",
+			left.Round(time.Second))
+	}
+	return until
 }
 
 // unchanged makes sure that the CRD is what it was when the barrier was passed.

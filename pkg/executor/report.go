@@ -3,11 +3,30 @@ package executor
 import (
 	"context"
 	"slices"
+	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 )
+
+// NotRun returns the report of a plan that was not carried out because of why:
+// nobody was there to ask, or the answer was no.
+func NotRun(ctx context.Context, plan v1alpha1.Plan, why error, now time.Time) v1alpha1.Report {
+	r := &run{Options: Options{Now: func() time.Time { return now }, Events: func(v1alpha1.Event) {}}, plan: plan, expected: plan.Target.CRD}
+	r.report = newReport(plan, r.time())
+	switch {
+	case len(plan.Steps) == 0 && plan.Applyable:
+		why = nil
+	case !plan.Applyable:
+		why = r.blocked()
+	case ctx.Err() == nil:
+		why = &RefusedError{Message: why.Error()}
+	}
+	r.finish(ctx, why)
+	return *r.report
+}
 
 // newReport returns the report of a run that has done nothing yet.
 func newReport(plan v1alpha1.Plan, now *metav1.Time) *v1alpha1.Report {
@@ -22,6 +41,16 @@ func newReport(plan v1alpha1.Plan, now *metav1.Time) *v1alpha1.Report {
 		report.Steps = append(report.Steps, v1alpha1.StepReport{ID: step.ID, Outcome: v1alpha1.OutcomeNotRun})
 	}
 	return report
+}
+
+// blocked returns the refusal of a plan that is blocked, with everything that
+// stands in the way.
+func (r *run) blocked() error {
+	messages := make([]string, 0, len(r.plan.Blockers))
+	for _, blocker := range r.plan.Blockers {
+		messages = append(messages, blocker.Message)
+	}
+	return refusef("the plan is blocked: %s", strings.Join(messages, "; "))
 }
 
 // finish completes the report.

@@ -19,6 +19,7 @@ const (
 	BlockOwnerReferences   = "owner-references"
 	BlockUnknownReferences = "owner-references-unknown"
 	BlockMigrationRunning  = "in-tree-migration-running"
+	BlockLostVersion       = "stored-version-missing"
 )
 
 // command returns a command of this tool for the CRD, ready to paste.

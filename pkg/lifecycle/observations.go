@@ -12,6 +12,10 @@ type Observations struct {
 	// Objects is the number of objects; nil if unknown, then ObjectsError says why.
 	Objects      *int64
 	ObjectsError string
+	// LostVersion is a version that objects are persisted at and that spec.versions
+	// does not have: they cannot be read until it is added again. Empty if none was
+	// met, which proves nothing.
+	LostVersion string
 	// Discovery is what the server says of the group; nil if it was not asked.
 	Discovery *Discovery
 	// Migrations are the in-tree StorageVersionMigrations of the resource, oldest first.
@@ -23,6 +27,11 @@ type Observations struct {
 	// Rehearsal is nil if there was none. RehearsalError says why one failed.
 	Rehearsal      *v1alpha1.Rehearsal
 	RehearsalError string
+	// Webhooks are the admission webhooks that writes of the objects pass, as
+	// "CONFIGURATION/WEBHOOK (validating, timeout 10s)". WebhooksError says why
+	// they could not be listed.
+	Webhooks      []string
+	WebhooksError string
 	// MissingRules are permissions that the caller lacks, as "patch
 	// customresourcedefinitions/status.apiextensions.k8s.io".
 	MissingRules []string

@@ -136,6 +136,18 @@ func storedVersionsWriters(c crd.CRD) []writer {
 	return writers
 }
 
+// VersionsChanged returns when spec.versions was last changed, as far as
+// managedFields tell, and the zero time if they do not.
+func VersionsChanged(c crd.CRD) time.Time {
+	var last time.Time
+	for _, w := range fieldWriters(c, "spec", "versions") {
+		if w.time != nil && w.time.After(last) {
+			last = w.time.Time
+		}
+	}
+	return last
+}
+
 // fieldWriters returns the managedFields entries that own a field, newest first.
 func fieldWriters(c crd.CRD, path ...any) []writer {
 	field, err := fieldpath.MakePath(path...)

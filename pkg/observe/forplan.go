@@ -37,11 +37,14 @@ func (o *Observer) ForPlan(
 		return
 	}
 	o.access(ctx, p, observations)
+	if slices.ContainsFunc(p.Steps, func(s v1alpha1.Step) bool { return s.Action == v1alpha1.ActionMigrate }) {
+		o.webhooks(ctx, c, observations)
+	}
 	for _, step := range p.Steps {
 		switch {
 		case step.Action == v1alpha1.ActionUnserve && !p.Intent.AllowOwnerReferences:
 			observations.References = o.references(ctx, c, step.Version)
-		case step.Action == v1alpha1.ActionRehearse && options.Writes && len(observations.MissingRules) == 0:
+		case step.Action == v1alpha1.ActionRehearse && options.Writes && len(observations.MissingRules) == 0 && observations.LostVersion == "":
 			o.rehearsal(ctx, c, step.Endpoint, observations, options)
 		}
 	}
@@ -70,6 +73,22 @@ func (o *Observer) access(ctx context.Context, p v1alpha1.Plan, observations *li
 		observations.MissingRules = append(observations.MissingRules, plan.Rule{
 			Verb: rule.Verb, Group: rule.Group, Resource: rule.Resource, Subresource: rule.Subresource, Name: rule.Name,
 		}.String())
+	}
+}
+
+// webhooks looks for the admission webhooks that a rewrite passes.
+func (o *Observer) webhooks(ctx context.Context, c crd.CRD, observations *lifecycle.Observations) {
+	found, err := o.cluster.AdmissionWebhooks(ctx, schema.GroupVersionResource{
+		Group: c.Spec.Group, Version: c.StorageVersion(), Resource: c.Spec.Names.Plural,
+	})
+	switch {
+	case errors.Is(err, cluster.ErrNotSupported):
+		// A server without an API for webhooks has none.
+	case err != nil:
+		observations.WebhooksError = cluster.Explain(err).Message
+	}
+	for _, webhook := range found {
+		observations.Webhooks = append(observations.Webhooks, webhook.String())
 	}
 }
 
@@ -106,7 +125,7 @@ func (o *Observer) rehearsal(
 	rehearse.Concurrency = options.Concurrency
 	result, err := conversion.Rehearse(ctx, o.cluster, rehearse)
 	if err != nil {
-		observations.RehearsalError = err.Error()
+		observations.RehearsalError, observations.LostVersion = explain(c, err), lostVersion(c, err)
 		return
 	}
 	observations.Rehearsal = result

@@ -51,7 +51,12 @@ func New(c cluster.Interface) *Observer {
 func (o *Observer) Observe(ctx context.Context, c crd.CRD, options Options) lifecycle.Observations {
 	var observed lifecycle.Observations
 	if options.Objects {
-		observed.Objects, observed.ObjectsError = o.count(ctx, c)
+		var err error
+		observed.Objects, err = o.count(ctx, c)
+		observed.LostVersion = lostVersion(c, err)
+		if err != nil {
+			observed.ObjectsError = explain(c, err)
+		}
 	}
 	if options.Discovery {
 		observed.Discovery = o.discovery(ctx, c, options.APIServices)
@@ -63,31 +68,42 @@ func (o *Observer) Observe(ctx context.Context, c crd.CRD, options Options) life
 }
 
 // count returns the number of objects, or why it is unknown.
-func (o *Observer) count(ctx context.Context, c crd.CRD) (*int64, string) {
+func (o *Observer) count(ctx context.Context, c crd.CRD) (*int64, error) {
 	version := lifecycle.New(c, lifecycle.Observations{}).Endpoint()
 	if version == "" {
-		return nil, "no version is served"
+		return nil, errors.New("no version is served")
 	}
 	resource := schema.GroupVersionResource{Group: c.Spec.Group, Version: version, Resource: c.Spec.Names.Plural}
 	count, exact, err := o.cluster.Objects(resource).Count(ctx)
 	switch {
 	case err != nil:
-		return nil, explain(c, err)
+		return nil, err //nolint:wrapcheck // The cluster says what it did.
 	case !exact:
-		return nil, fmt.Sprintf("the server does not say how many; at least %d", count)
+		return nil, fmt.Errorf("the server does not say how many; at least %d", count)
 	}
-	return &count, ""
+	return &count, nil
 }
 
 // explain says why objects cannot be read. The commonest cause has a remedy
 // that nobody guesses from the server's words (facts 1, 14 and 15).
 func explain(c crd.CRD, err error) string {
-	match := regexp.MustCompile(`request to convert CR from an invalid group/version: ([^/\s]+)/([a-z0-9.-]+)`).FindStringSubmatch(err.Error())
-	if match != nil && match[1] == c.Spec.Group && c.Version(match[2]) == nil {
-		return fmt.Sprintf("objects are persisted at %[1]s, which spec.versions no longer has; they are intact: "+
-			"re-add it with: kubectl crdver restore %[1]s %[2]s --from %[3]s", match[2], c.Name, c.StorageVersion())
+	if version := lostVersion(c, err); version != "" {
+		return lifecycle.Lost(c, version) + ": " + lifecycle.Rescue(c, version)
 	}
 	return cluster.Explain(err).Message
+}
+
+// lostVersion returns the version that the server cannot convert an object from
+// because spec.versions does not have it, or "" where that is not the trouble.
+func lostVersion(c crd.CRD, err error) string {
+	if err == nil {
+		return ""
+	}
+	match := regexp.MustCompile(`request to convert CR from an invalid group/version: ([^/\s]+)/([a-z0-9.-]+)`).FindStringSubmatch(err.Error())
+	if match == nil || match[1] != c.Spec.Group || c.Version(match[2]) != nil {
+		return ""
+	}
+	return match[2]
 }
 
 // inTree returns the in-tree migrations of the CRD's resource.

@@ -105,11 +105,28 @@ func (b *builder) checkMessage(message, version string) error {
 		versions, names = append(versions, replacement), append(names, b.gvk(replacement))
 	}
 	for _, v := range versions {
-		if strings.Contains(message, b.state.CRD.Spec.Group+"/"+v) && strings.Contains(message, b.state.CRD.Spec.Names.Kind) {
+		if hasWord(message, b.state.CRD.Spec.Group+"/"+v) && hasWord(message, b.state.CRD.Spec.Names.Kind) {
 			return nil
 		}
 	}
 	return inputErrorf("--message names neither %s: clients would not know what is meant", strings.Join(quoteAll(names), " nor "))
+}
+
+// hasWord reports whether a text has a name as a whole: v1 is not in v1beta1.
+func hasWord(text, name string) bool {
+	inName := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+	for rest := text; ; {
+		at := strings.Index(rest, name)
+		if at < 0 {
+			return false
+		}
+		before, _ := utf8.DecodeLastRuneInString(rest[:at])
+		after, _ := utf8.DecodeRuneInString(rest[at+len(name):])
+		if !inName(before) && !inName(after) && before != '.' && before != '-' {
+			return true
+		}
+		rest = rest[at+1:]
+	}
 }
 
 func quoteAll(names []string) []string {

@@ -20,6 +20,11 @@ const (
 
 // gates adds what stands in the way of the steps that are left.
 func (b *builder) gates() {
+	switch b.intent.Verb {
+	case v1alpha1.VerbPromote, v1alpha1.VerbMigrate, v1alpha1.VerbRetire:
+		b.block(b.state.MayReadObjects()...)
+	case v1alpha1.VerbDeprecate, v1alpha1.VerbRestore:
+	}
 	if len(b.plan.Steps) == 0 {
 		return
 	}
@@ -48,15 +53,29 @@ func (b *builder) gates() {
 	if b.changesSpec() {
 		b.bogusGate()
 	}
+	if b.has(v1alpha1.ActionMigrate) {
+		b.webhookWarning()
+	}
 	if v := b.state.Version(b.intent.Version); b.intent.Verb == v1alpha1.VerbPromote && v != nil && v.Deprecated {
 		b.warn("%s is deprecated", v.Name)
 	}
+	b.tieWarning()
 	if running := b.runningMigration(); running != "" && !b.has(v1alpha1.ActionMigrate) {
 		b.warn("StorageVersionMigration %s is not finished", running)
 	}
 	if m := b.state.Reverter(); m != nil && b.changesSpec() {
 		b.warn("the CRD is owned by %s (%s): change its manifest too, or it will put the spec back", m.Name, m.Evidence)
 	}
+}
+
+// tieWarning warns where clients cannot know which version they get.
+func (b *builder) tieWarning() {
+	v := b.state.Version(b.intent.Version)
+	if b.intent.Verb != v1alpha1.VerbPromote || v == nil || v.TiesWith == "" {
+		return
+	}
+	b.warn("%s and %s have the same priority: which of them kubectl uses by default is undefined while both are served",
+		v.Name, v.TiesWith)
 }
 
 // bogusGate blocks where status.storedVersions lists a version that
@@ -98,7 +117,7 @@ func (b *builder) changesSpec() bool {
 // on fields that a rewrite would lose (facts 6 and 12).
 func (b *builder) rehearsalGate() {
 	o := b.state.Observations
-	if o.RehearsalError != "" {
+	if o.RehearsalError != "" && o.LostVersion == "" {
 		b.block(v1alpha1.Blocker{
 			ID:      blockRehearsalFailed,
 			Message: "the rehearsal could not be made: " + o.RehearsalError,

@@ -270,7 +270,7 @@ func (b *builder) rewrite() {
 		b.warn("only a part of the objects is migrated: status.storedVersions is not trimmed")
 		return
 	}
-	b.add(v1alpha1.Step{
+	verify := v1alpha1.Step{
 		Action:     v1alpha1.ActionVerify,
 		Version:    storage,
 		Endpoint:   endpoint,
@@ -279,7 +279,9 @@ func (b *builder) rewrite() {
 		Objects:    b.objects(),
 		Verify:     []v1alpha1.Check{{ID: "current", Description: "a whole pass found no object to rewrite and none that failed"}},
 		Reversible: true,
-	})
+	}
+	b.heldWrites(&verify)
+	b.add(verify)
 	b.trim(storage)
 }
 
@@ -330,7 +332,7 @@ func (b *builder) trim(storage string) {
 // deprecateOlder deprecates the served versions of lower priority.
 func (b *builder) deprecateOlder(version string) error {
 	for _, v := range b.state.Versions {
-		if apiversion.Compare(version, v.Name) <= 0 || v.Deprecated || !v.Served {
+		if apiversion.Compare(version, v.Name) <= 0 || apiversion.Tie(version, v.Name) || v.Deprecated || !v.Served {
 			continue
 		}
 		warning, err := b.warning(v.Name, version)

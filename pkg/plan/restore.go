@@ -7,11 +7,18 @@ import "fmt"
 // at it (fact 1).
 func (b *builder) restore() error {
 	version := b.intent.Version
-	if b.state.Version(version) != nil {
+	add := b.intent.Definition != nil || b.intent.From != ""
+	switch v := b.state.Version(version); {
+	case v != nil && !add:
 		b.serve(version)
 		return nil
-	}
-	if b.intent.Definition == nil && b.intent.From == "" {
+	case v != nil:
+		// It was asked for to be there, not to be served: that is another command.
+		if !v.Served {
+			b.warn("%s is in spec.versions, unserved; to serve it: %s", version, b.command("restore", version))
+		}
+		return nil
+	case !add:
 		return fmt.Errorf("%w; to add a removed version again, name its manifest with -f, or a version to copy with --from",
 			b.unknownVersion(version))
 	}

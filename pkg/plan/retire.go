@@ -64,7 +64,7 @@ func (b *builder) retireAbsent(version string) error {
 		})
 		return nil
 	}
-	if Retired(b.state.CRD.Annotations, version) {
+	if Retired(b.state.CRD.Annotations, version) || b.state.Observations.LostVersion != "" {
 		return nil
 	}
 	if near := b.state.Nearest(version); near != "" {
@@ -161,7 +161,9 @@ func (b *builder) remove(version string) {
 	}
 	annotations := b.state.CRD.Annotations
 	retired := version
-	if old := annotations[RetiredAnnotation]; old != "" {
+	if old := annotations[RetiredAnnotation]; Retired(annotations, version) {
+		retired = old
+	} else if old != "" {
 		retired = old + "," + version
 	}
 	if len(annotations) == 0 {

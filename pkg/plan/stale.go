@@ -1,7 +1,10 @@
 package plan
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -67,9 +70,19 @@ func samePatch(a, b *v1alpha1.Patch) bool {
 		if x.Op != y.Op || x.Path != y.Path || (x.Value == nil) != (y.Value == nil) {
 			return false
 		}
-		if x.Value != nil && string(x.Value.Raw) != string(y.Value.Raw) {
+		if x.Value != nil && !sameJSON(x.Value.Raw, y.Value.Raw) {
 			return false
 		}
 	}
 	return true
+}
+
+// sameJSON compares values: a plan that went through a file has the same ones
+// with other spaces, escapes and orders of keys.
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return bytes.Equal(a, b)
+	}
+	return reflect.DeepEqual(x, y)
 }

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	benchObjects = 3000
-	benchSerial  = 300 // The serial migrator gets a part of them.
+	benchObjects = 1000
+	benchSerial  = 100 // The serial migrator gets a part of them.
 	benchWorkers = 16
 )
 

@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
@@ -193,6 +194,40 @@ func TestInProcessKubeconfigAndVersion(t *testing.T) {
 	want := strings.Replace(strings.TrimSpace(string(out)), "v0.", "v1.", 1)
 	if info.GitVersion != want || testbed.KubernetesVersion != want {
 		t.Errorf("the server is %s, KubernetesVersion %s, want %s", info.GitVersion, testbed.KubernetesVersion, want)
+	}
+}
+
+// TestInProcessDiscovery looks at the two documents that clients learn the
+// resources from: kubectl asks for the aggregated one, older clients for the other.
+func TestInProcessDiscovery(t *testing.T) {
+	t.Parallel()
+	bed := start(t, testbed.InProcessOptions{})
+	if _, err := testbed.CreateCRD(t.Context(), bed.Config(), testbed.CronTabs("v1beta1", "v1")); err != nil {
+		t.Fatal(err)
+	}
+	client, err := clientset.NewForConfig(bed.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, disco := range map[string]discovery.DiscoveryInterface{
+		"aggregated": client.Discovery(),
+		"legacy":     client.Discovery().WithLegacy(),
+	} {
+		groups, err := disco.ServerGroups()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		preferred := map[string]string{}
+		for _, group := range groups.Groups {
+			preferred[group.Name] = group.PreferredVersion.GroupVersion
+		}
+		want := map[string]string{
+			"apiextensions.k8s.io": "apiextensions.k8s.io/v1",
+			testbed.CronTabGroup:   testbed.CronTabGroup + "/v1",
+		}
+		if diff := cmp.Diff(want, preferred); diff != "" {
+			t.Errorf("%s: preferred versions (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -57,7 +57,7 @@ func testMissingRights(t *testing.T, bed *testbed.Full, _ *subject) {
 					rules = append(rules, one)
 				}
 			}
-			config, err := bed.User(t.Context(), "without-"+strings.ReplaceAll(missing, " ", "-"), rules...)
+			config, err := bed.User(t.Context(), "without-"+strings.NewReplacer(" ", "-", "/", "-").Replace(missing), rules...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func testLeastRights(t *testing.T, bed *testbed.Full, _ *subject) {
 	s.stored(t, map[string]int{"v1": 5})
 
 	before := s.snapshot(t)
-	s.runAs(t, kubeconfig, "retire", "v1beta1", s.name, "--yes").want(t, 3, "not all resources could be searched", "secrets")
+	s.runAs(t, kubeconfig, "retire", "v1beta1", s.name, "--yes").want(t, 3, "not all resources could be searched", "configmaps: Forbidden")
 	s.unwritten(t, before)
 	s.runAs(t, kubeconfig, "retire", "v1beta1", s.name, "--yes", "--allow-owner-references").want(t, 0, "retired v1beta1")
 	s.stored(t, map[string]int{"v1": 5})

@@ -35,7 +35,7 @@ func TestControlPlane(t *testing.T) {
 		name      string
 		scenarios []scenario
 	}{
-		{"sound", slices.Concat(accessScenarios())},
+		{"sound", slices.Concat(accessScenarios(), policyScenarios())},
 		{"broken", nil},
 	}
 	subjects := map[string]*subject{}

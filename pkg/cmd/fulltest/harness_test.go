@@ -5,7 +5,6 @@ package fulltest_test
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -109,13 +108,19 @@ func (s *subject) run(t *testing.T, args ...string) result {
 
 func (s *subject) runAs(t *testing.T, kubeconfig string, args ...string) result {
 	t.Helper()
-	var out, errOut bytes.Buffer
-	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: io.Writer(&errOut)}
+	return s.runTo(t, &watcher{}, kubeconfig, args...)
+}
+
+// runTo runs the plugin with a standard error of the caller's.
+func (s *subject) runTo(t *testing.T, errOut *watcher, kubeconfig string, args ...string) result {
+	t.Helper()
+	var out bytes.Buffer
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: errOut}
 	root := cmd.NewRootCommand(streams, cmd.WithVersion("v0.0.0-test"))
 	root.SetArgs(append(args, "--kubeconfig", kubeconfig, "--cache-dir", filepath.Join(filepath.Dir(kubeconfig), "cache")))
 	begin := time.Now()
 	err := root.ExecuteContext(t.Context())
-	cmd.PrintError(&errOut, err)
+	cmd.PrintError(errOut, err)
 	r := result{code: cmd.ExitCode(err), stdout: out.String(), stderr: errOut.String(), args: args}
 	t.Logf("kubectl crdver %s: exit %d in %s", strings.Join(args, " "), r.code, time.Since(begin).Round(10*time.Millisecond))
 	return r

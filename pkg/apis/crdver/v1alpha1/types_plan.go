@@ -171,6 +171,10 @@ type Step struct {
 	Changes []Change `json:"changes,omitempty"`
 	// Objects is about how many objects the step rewrites or checks; absent if none.
 	Objects *int64 `json:"objects,omitempty"`
+	// HeldWrites says of a verify step that a webhook may hold a write, which is
+	// then persisted at the old storage version long after the change of it: the
+	// pass that counts starts only when every such write has ended.
+	HeldWrites bool `json:"heldWrites,omitempty"`
 	// Verify is checked after the step; the next step waits for it.
 	Verify []Check `json:"verify"`
 	// Reversible says whether Undo brings back what was.

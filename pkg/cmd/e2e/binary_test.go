@@ -1,0 +1,49 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// buildDir is where the binary is built; TestMain deletes it.
+var buildDir string
+
+func TestMain(m *testing.M) {
+	os.Exit(runTests(m)) //nolint:forbidigo // This is the main of the tests.
+}
+
+func runTests(m *testing.M) int {
+	var err error
+	if buildDir, err = os.MkdirTemp("", "crdver-e2e-"); err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(buildDir) }()
+	return m.Run()
+}
+
+// build builds the plugin once in a run of the tests.
+var build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(buildDir, "kubectl-crdver")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/crdver/kubectl-crdver/cmd/kubectl-crdver").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+// binary returns the path of the built plugin.
+func binary(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the plugin")
+	}
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,184 @@
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/crdver/kubectl-crdver/pkg/testbed"
+)
+
+// terminal is the plugin at work on a pseudo-terminal.
+type terminal struct {
+	t       *testing.T
+	command *exec.Cmd
+	master  *os.File
+	screen  lockedBuffer
+	stdout  bytes.Buffer
+	drained chan struct{}
+}
+
+// openTerminal starts the binary with a pseudo-terminal as its standard input
+// and error, and a pipe as its standard output.
+func (b *bed) openTerminal(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	path := binary(t)
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminals here: %v", err)
+	}
+	t.Cleanup(func() { _ = master.Close() })
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	x := &terminal{t: t, master: master, drained: make(chan struct{})}
+	x.command = exec.CommandContext(t.Context(), path, append(args, "--kubeconfig", b.kubeconfig)...)
+	x.command.Stdin, x.command.Stdout, x.command.Stderr = slave, &x.stdout, slave
+	x.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	if err := x.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(x.drained)
+		_, _ = io.Copy(&x.screen, master) // It ends with EIO when the other side is closed.
+	}()
+	return x
+}
+
+// expect waits until the screen shows a text.
+func (x *terminal) expect(text string) {
+	x.t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for !strings.Contains(x.screen.String(), text) {
+		select {
+		case <-x.drained:
+			x.t.Fatalf("it ended, and %q is not on the screen:\n%s", text, x.screen.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			x.t.Fatalf("%q is not on the screen:\n%s", text, x.screen.String())
+		}
+	}
+}
+
+// answer types something.
+func (x *terminal) answer(keys string) {
+	x.t.Helper()
+	if _, err := io.WriteString(x.master, keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// end waits for the end and checks the exit code.
+func (x *terminal) end(code int) {
+	x.t.Helper()
+	_ = x.command.Wait() // The exit code says it.
+	<-x.drained
+	if got := x.command.ProcessState.ExitCode(); got != code {
+		x.t.Errorf("want exit code %d, got %d\n--- stdout\n%s--- screen\n%s", code, got, x.stdout.String(), x.screen.String())
+	}
+}
+
+const (
+	ctrlC  = "\x03"
+	ctrlD  = "\x04"
+	prompt = "(context testbed)? [y/N] "
+	second = "Type yes to go on: "
+)
+
+func TestPromptOnATerminal(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	for i, test := range []struct {
+		name    string
+		answers []string
+		code    int
+		shows   string
+		// stored and served are storedVersions and the versions afterwards.
+		stored string
+	}{
+		{"n", []string{"n\r"}, 3, "declined: nothing was changed", "v1beta1"},
+		{"only return", []string{"\r"}, 3, "declined: nothing was changed", "v1beta1"},
+		{"something else", []string{"yesterday\r"}, 3, "declined: nothing was changed", "v1beta1"},
+		{"end of file", []string{ctrlD}, 3, "declined: nothing was changed", "v1beta1"},
+		{"Ctrl-C", []string{ctrlC}, 130, "interrupted", "v1beta1"},
+		{"y and yes", []string{"y\r", "yes\r"}, 0, "[6/6] trim", "v1"},
+		{"YES and yes", []string{"YES\r", "yes\r"}, 0, "[6/6] trim", "v1"},
+		{"y and y", []string{"y\r", "y\r"}, 3, "declined", "v1beta1,v1"},
+		{"y and end of file", []string{"y\r", ctrlD}, 3, "declined", "v1beta1,v1"},
+		{"y and Ctrl-C", []string{"y\r", ctrlC}, 130, "to continue: kubectl crdver promote v1", "v1beta1,v1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			group := fmt.Sprintf("prompt%d.example.com", i)
+			name := b.scene(t, group, 5)
+			before := b.crd(t, name)
+			x := b.openTerminal(t, "promote", "v1", name)
+			for i, answer := range test.answers {
+				x.expect([]string{prompt, second}[i])
+				if i == 0 {
+					contains(t, x.screen.String(), "Plan: promote v1 of "+name)
+				}
+				x.answer(answer)
+			}
+			x.end(test.code)
+			contains(t, x.screen.String(), test.shows)
+			after := b.crd(t, name)
+			if got := strings.Join(after.Status.StoredVersions, ","); got != test.stored {
+				t.Errorf("storedVersions are %s, want %s", got, test.stored)
+			}
+			if len(test.answers) == 1 && (before.ResourceVersion != after.ResourceVersion || x.stdout.Len() > 0) {
+				t.Errorf("the CRD was changed, or something printed: %s", x.stdout.String())
+			}
+			if test.code == 0 {
+				contains(t, x.stdout.String(), "promoted to v1")
+			}
+		})
+	}
+	t.Run("retire", func(t *testing.T) {
+		t.Parallel()
+		const group = "prompt.example.com"
+		name := b.scene(t, group, 5)
+		b.must(t, 0, "promote", "v1", name, "--yes")
+		x := b.openTerminal(t, "retire", "v1beta1", name)
+		x.expect(prompt)
+		x.answer("y\r")
+		x.expect(second)
+		x.answer("no\r")
+		x.end(3)
+		b.wantVersions(t, name, []string{"v1beta1 unserved", "v1 storage"}, []string{"v1"})
+		x = b.openTerminal(t, "retire", "v1beta1", name)
+		x.expect(prompt)
+		x.answer("y\r")
+		x.expect("remove v1beta1 from spec.versions: this cannot be undone. " + second)
+		x.answer("yes\r")
+		x.end(0)
+		b.wantVersions(t, name, []string{"v1 storage"}, []string{"v1"})
+	})
+	t.Run("nothing to do", func(t *testing.T) {
+		t.Parallel()
+		name := b.createCRD(t, crontabs("idle.example.com", "v1"))
+		x := b.openTerminal(t, "promote", "v1", name)
+		x.end(0)
+		if strings.Contains(x.screen.String(), "[y/N]") {
+			t.Error("it asked, although there is nothing to do")
+		}
+	})
+}
