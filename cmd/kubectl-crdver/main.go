@@ -36,6 +36,8 @@ func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	// A reader of the progress that goes away ("| head") must not end a migration.
+	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(run(streams, os.Args, signals, os.Exit))
 }
 

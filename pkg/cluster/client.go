@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,7 +21,7 @@ type Cluster struct {
 	context string
 	// raw sends requests by path: objects, discovery documents, APIServices.
 	raw           rest.Interface
-	crds          v1.CustomResourceDefinitionsGetter
+	crds          apiextensionsclient.CustomResourceDefinitionsGetter
 	discovery     *discovery.DiscoveryClient
 	authorization authorizationv1.SelfSubjectAccessReviewsGetter
 }
@@ -51,7 +51,7 @@ func New(config *rest.Config, context string) (*Cluster, error) {
 	protobuf := rest.CopyConfig(config)
 	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	protobuf.ContentType = runtime.ContentTypeProtobuf
-	if c.crds, err = v1.NewForConfigAndClient(protobuf, client); err != nil {
+	if c.crds, err = apiextensionsclient.NewForConfigAndClient(protobuf, client); err != nil {
 		return nil, fmt.Errorf("building the client of CRDs: %w", err)
 	}
 	if c.authorization, err = authorizationv1.NewForConfigAndClient(protobuf, client); err != nil {
@@ -122,8 +122,8 @@ func getJSON(ctx context.Context, client rest.Interface, accept string, params m
 	result := request.Do(ctx).ContentType(&contentType)
 	// Error decodes the Status in the answer; Raw would only say "unknown".
 	if err := result.Error(); err != nil {
-		return nil, "", err
+		return nil, "", err //nolint:wrapcheck // The caller says what was read.
 	}
 	body, err = result.Raw()
-	return body, contentType, err
+	return body, contentType, err //nolint:wrapcheck // As above.
 }

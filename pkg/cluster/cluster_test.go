@@ -30,6 +30,9 @@ import (
 
 func start(t *testing.T, opts testbed.InProcessOptions) *testbed.InProcess {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts an API server")
+	}
 	bed, err := testbed.StartInProcess(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)

@@ -185,7 +185,7 @@ func decodeMetadata[T any](result rest.Result) (*T, error) {
 		// The whole object: the server does not know how to reduce it.
 		body, err := result.Raw()
 		if err != nil {
-			return nil, err
+			return nil, err //nolint:wrapcheck // The caller says what was asked for.
 		}
 		reduced := new(T)
 		if err := json.Unmarshal(body, reduced); err != nil {
@@ -194,7 +194,7 @@ func decodeMetadata[T any](result rest.Result) (*T, error) {
 		return reduced, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, err //nolint:wrapcheck // As above.
 	}
 	reduced, ok := any(object).(*T)
 	if !ok {
@@ -207,11 +207,11 @@ func decodeMetadata[T any](result rest.Result) (*T, error) {
 func decodeObject(result rest.Result, into interface{ UnmarshalJSON([]byte) error }) error {
 	// Error decodes the Status in the answer; Raw would only say "unknown".
 	if err := result.Error(); err != nil {
-		return err
+		return err //nolint:wrapcheck // The caller says what was asked for.
 	}
 	body, err := result.Raw()
 	if err != nil {
-		return err
+		return err //nolint:wrapcheck // As above.
 	}
 	if err := into.UnmarshalJSON(body); err != nil {
 		return fmt.Errorf("decoding the answer: %w", err)

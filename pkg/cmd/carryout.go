@@ -184,6 +184,12 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 			Now:          now,
 			Resume:       c.resume(p.Intent, name),
 		})
+		if report.Outcome == v1alpha1.OutcomeDone && report.Resume != "" {
+			// What is left is what the narrowed migration left out.
+			rest := p.Intent
+			rest.Namespace, rest.Selector = "", ""
+			report.Resume = c.resume(rest, name)
+		}
 		reports = append(reports, report)
 		worst = worse(worst, stopped(name, p.Intent, report, err))
 		if ctx.Err() != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
@@ -90,6 +91,9 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 	case "auto", "plain", "json", "none":
 	default:
 		return UsageErrorf(command, `invalid --progress %q: use "auto", "plain", "json" or "none"`, c.progress)
+	}
+	if _, err := labels.Parse(c.selector); err != nil {
+		return UsageErrorf(command, "invalid --selector %q: %w", c.selector, err)
 	}
 	if c.concurrency < 1 {
 		return UsageErrorf(command, "--concurrency must be at least 1")

@@ -91,6 +91,9 @@ func statusItem(s lifecycle.State) v1alpha1.CRDStatus {
 	if d := s.Observations.Discovery; d != nil {
 		problem := discoveryProblem(s)
 		item.Discovery = &v1alpha1.Discovery{Group: d.Group, Aggregated: d.Aggregated, Agrees: problem == "", Problem: problem}
+		if problem == "" && d.APIServicesError != "" {
+			item.Discovery.Problem = "APIServices could not be listed: " + d.APIServicesError
+		}
 	}
 	if command, why := s.Next(); command != "" {
 		item.Next = &v1alpha1.Next{Command: command, Why: why}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -26,7 +27,8 @@ const maxErrorLength = 4096
 // a usage error a second line that names the help. It prints nothing for nil
 // and for an ExitError that holds no error.
 func PrintError(w io.Writer, err error) {
-	if err == nil || isSilent(err) {
+	if err == nil || isSilent(err) || errors.Is(err, syscall.EPIPE) {
+		// Whoever closed the pipe has seen enough.
 		return
 	}
 	message := strings.TrimPrefix(oneLine(sentence(err)), "error: ")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
@@ -62,6 +63,9 @@ func newMigrateCommand(f *Factory) *cobra.Command {
 func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) error {
 	if err := o.flags.validate(command); err != nil {
 		return err
+	}
+	if _, err := labels.Parse(o.selector); err != nil {
+		return UsageErrorf(command, "invalid --selector %q: %w", o.selector, err)
 	}
 	namespace, explicit, err := f.Namespace()
 	if err != nil {

@@ -115,6 +115,9 @@ func (o *statusOptions) reports(ctx context.Context, r reading, detailed bool) (
 		}
 		if o.require != "" {
 			report.lack, report.unknown = lacks(s, o.require)
+			if d := s.Observations.Discovery; d != nil && d.APIServicesError != "" && report.lack == "" {
+				report.warnings = append(report.warnings, "whether another APIService serves "+o.require+" is unknown: "+d.APIServicesError)
+			}
 		}
 		return report
 	})

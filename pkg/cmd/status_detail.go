@@ -88,16 +88,20 @@ func conversionLine(s lifecycle.State) string {
 
 func discoveryLines(s lifecycle.State, item v1alpha1.CRDStatus) []string {
 	d := item.Discovery
-	switch {
-	case d == nil:
+	if d == nil {
 		return nil
-	case d.Problem != "":
-		return []string{"differs: " + d.Problem}
-	case d.Aggregated == nil:
-		return []string{fmt.Sprintf("agrees (/apis/%s)", s.CRD.Spec.Group)}
-	default:
-		return []string{fmt.Sprintf("agrees (/apis/%s and the aggregated document)", s.CRD.Spec.Group)}
 	}
+	if !d.Agrees {
+		return []string{"differs: " + d.Problem}
+	}
+	lines := []string{fmt.Sprintf("agrees (/apis/%s and the aggregated document)", s.CRD.Spec.Group)}
+	if d.Aggregated == nil {
+		lines = []string{fmt.Sprintf("agrees (/apis/%s)", s.CRD.Spec.Group)}
+	}
+	if d.Problem != "" {
+		lines = append(lines, d.Problem)
+	}
+	return lines
 }
 
 func managerLines(managers []v1alpha1.Manager) []string {

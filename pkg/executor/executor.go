@@ -69,7 +69,8 @@ type run struct {
 	// version (rule 3), and cleaned that no managedFields entry is left.
 	verified *v1alpha1.Evidence
 	cleaned  bool
-	// flipped is when this run changed the storage version; zero if it did not.
+	// flipped is when the storage version was changed: by this run, or else, at
+	// the latest, when spec.versions was last changed before it.
 	flipped time.Time
 	// step is the step being run, number its place from 1.
 	step   *v1alpha1.Step
@@ -104,9 +105,11 @@ func (r *run) run(ctx context.Context) error {
 		return nil
 	}
 	// Whoever made the plan read the CRD a moment ago, or a week ago for apply -f.
-	if _, err := r.current(ctx, r.plan.Steps); err != nil {
+	found, err := r.current(ctx, r.plan.Steps)
+	if err != nil {
 		return err
 	}
+	r.flipped = r.changed(found)
 	for i := range r.plan.Steps {
 		r.step, r.number = &r.plan.Steps[i], i+1
 		if err := ctx.Err(); err != nil {

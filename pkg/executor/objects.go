@@ -3,8 +3,12 @@ package executor
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -45,7 +49,7 @@ func (r *run) progress(p v1alpha1.Progress) {
 func (r *run) rehearse(ctx context.Context) error {
 	found, err := r.Cluster.CRDs().Get(ctx, r.expected.Name)
 	if err != nil {
-		return fmt.Errorf("reading the CRD %s: %w", r.expected.Name, err)
+		return err
 	}
 	options := conversion.ForMigration(crd.CRD{CustomResourceDefinition: found}, r.step.Endpoint)
 	options.Concurrency, options.FieldManager = r.Concurrency, r.FieldManager
@@ -133,15 +137,11 @@ func failures(counts v1alpha1.ObjectCounts, failed []v1alpha1.ObjectFailure) err
 // verifyPasses goes over the objects until a whole pass finds every one of them
 // current, and keeps that as the proof.
 func (r *run) verifyPasses(ctx context.Context, result *v1alpha1.StepReport) error {
-	if r.baseline == nil {
-		return refusef("the barrier was not passed in this run")
-	}
-	live, err := r.current(ctx, r.plan.Steps[r.number-1:])
-	if err != nil {
+	if err := r.unchanged(ctx); err != nil {
 		return err
 	}
 	found, err := storagemigration.Verify(ctx, r.objects(), storagemigration.VerifyOptions{
-		PassOptions: r.passOptions(), NotBefore: r.notBefore(crd.CRD{CustomResourceDefinition: live}),
+		PassOptions: r.passOptions(), NotBefore: r.notBefore(),
 	})
 	result.Objects, result.Failures = &found.Evidence.Objects, found.Last.Failures
 	if err != nil {
@@ -165,25 +165,27 @@ func (r *run) verifyPasses(ctx context.Context, result *v1alpha1.StepReport) err
 
 // notBefore returns when the pass that counts may start: at once, unless a
 // webhook may still hold a write that began before the storage version changed.
-func (r *run) notBefore(c crd.CRD) time.Time {
+func (r *run) notBefore() time.Time {
 	if !r.step.HeldWrites {
 		return time.Time{}
 	}
-	flipped, now := r.flipped, r.Now()
-	if flipped.IsZero() {
-		// Somebody else may have changed it, or a run before this one. The time has
-		// no fractions of a second, and is by the server's clock.
-		flipped = lifecycle.VersionsChanged(c).Add(time.Second)
-		if flipped.After(now) {
-			flipped = now
-		}
-	}
-	until := flipped.Add(storagemigration.WriteTimeout)
-	if left := until.Sub(now); left > 0 {
+	until := r.flipped.Add(storagemigration.WriteTimeout)
+	if left := until.Sub(r.Now()); left > 0 {
 		r.warn("the pass that counts starts in %s: a webhook may hold a write until then that is persisted at the old version",
 			left.Round(time.Second))
 	}
 	return until
+}
+
+// changed returns when spec.versions was last changed, and now where that is not
+// known, or in the future by a server's clock that is ahead of ours.
+func (r *run) changed(c *apiextensionsv1.CustomResourceDefinition) time.Time {
+	now := r.Now()
+	last := lifecycle.VersionsChanged(crd.CRD{CustomResourceDefinition: c})
+	if last.IsZero() || last.After(now) {
+		return now
+	}
+	return last.Add(time.Second) // It has no fractions of a second.
 }
 
 // unchanged makes sure that the CRD is what it was when the barrier was passed.
@@ -211,15 +213,33 @@ func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepRepor
 		return fmt.Errorf("reading the schema of %s: %w", c.StorageVersion(), err)
 	}
 	from, to := c.Spec.Group+"/"+r.step.Version, c.Spec.Group+"/"+c.StorageVersion()
-	options := r.passOptions()
-	options.Patch = func(object *metav1.PartialObjectMetadata) ([]byte, bool, error) {
-		body, needed, err := managedfields.Patch(object, from, to, target.Knows)
-		return body, !needed, err
+	gone := func(apiVersion string) bool {
+		group, version, _ := strings.Cut(apiVersion, "/")
+		return group == c.Spec.Group && c.Version(version) == nil
 	}
+	options := r.passOptions()
 	var total v1alpha1.ObjectCounts
 	result.Objects = &total
 	for number := 1; number <= maxCleanPasses; number++ {
+		// The server answers 200 and keeps the list as it was when it cannot use
+		// another entry of it: one of a version that is gone, or, with strategy
+		// None, one that no longer fits the object. So what counts is that no
+		// object has an entry to move, and a later pass moves such others too.
+		var left atomic.Int64
+		stale := func(apiVersion string) bool {
+			return apiVersion == from || gone(apiVersion) || number > 1 && apiVersion != to
+		}
 		options.Number = number
+		options.Patch = func(object *metav1.PartialObjectMetadata) ([]byte, bool, error) {
+			if !slices.ContainsFunc(object.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+				return entry.APIVersion == from || gone(entry.APIVersion)
+			}) {
+				return nil, true, nil
+			}
+			left.Add(1)
+			body, needed, err := managedfields.PatchAll(object, stale, to, target.Knows)
+			return body, !needed, err
+		}
 		pass, err := storagemigration.Pass(ctx, r.objects(), options)
 		rewritten, retries := total.Rewritten, total.Retries
 		total = pass.Counts
@@ -233,8 +253,7 @@ func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepRepor
 		if err := failures(pass.Counts, pass.Failures); err != nil {
 			return err
 		}
-		// An object that was changed meanwhile may still have its entry.
-		if pass.Complete && pass.Counts.Rewritten == 0 && pass.Counts.Changed == 0 {
+		if pass.Complete && left.Load() == 0 {
 			r.cleaned = true
 			none := int64(0)
 			if r.verified != nil {

@@ -27,7 +27,7 @@ func (r *run) current(ctx context.Context, left []v1alpha1.Step) (*apiextensions
 		return nil, refusef("the CRD %s is gone", r.expected.Name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the CRD %s: %w", r.expected.Name, err)
+		return nil, err
 	}
 	if c.DeletionTimestamp != nil {
 		return nil, refusef("the CRD %s is being deleted", r.expected.Name)
@@ -52,7 +52,7 @@ func (r *run) current(ctx context.Context, left []v1alpha1.Step) (*apiextensions
 		return nil, refusef("%s, and the plan is now blocked: %s", changed, again.Blockers[0].Message)
 	}
 	if differs := plan.Differs(left, again.Steps); differs != "" {
-		return nil, refusef("%s, and the plan would now be another: %s", changed, differs)
+		return nil, refusef("%s, and the plan would now be another: %s; run again to plan from here", changed, differs)
 	}
 	r.warn("%s; the steps that are left stay the same", changed)
 	r.expected = again.Target.CRD
@@ -78,10 +78,25 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 		case err == nil:
 			r.expected = identify(after)
 			return after, nil
-		case apierrors.IsConflict(err) && attempt < maxConflicts:
+		case attempt < maxConflicts && r.overtaken(ctx, c, err):
 			continue
 		default:
-			return nil, fmt.Errorf("patching the CRD %s: %w", c.Name, err)
+			return nil, err
 		}
 	}
+}
+
+// overtaken reports whether a patch failed because somebody else wrote or
+// deleted the CRD after it was read. Where a test of the patch does not hold any
+// more, because the versions have other places now or the CRD is another one,
+// the server answers 422 and gives no reason.
+func (r *run) overtaken(ctx context.Context, read *apiextensionsv1.CustomResourceDefinition, err error) bool {
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return true
+	case apierrors.IsInvalid(err):
+		now, err := r.Cluster.CRDs().Get(ctx, read.Name)
+		return apierrors.IsNotFound(err) || err == nil && now.ResourceVersion != read.ResourceVersion
+	}
+	return false
 }

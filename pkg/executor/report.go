@@ -67,6 +67,9 @@ func (r *run) finish(ctx context.Context, err error) {
 		report.Resume = r.Resume
 	case len(r.plan.Steps) == 0:
 		report.Outcome = v1alpha1.OutcomeUnchanged
+		if !r.plan.Complete {
+			report.Resume = r.Resume
+		}
 	default:
 		report.Outcome = v1alpha1.OutcomeDone
 		if !r.plan.Complete {

@@ -1,11 +1,13 @@
 package lifecycle
 
+import "strings"
+
 // Nearest returns the candidate that is most like a mistyped name, or "" where
-// none is within half the name's length.
+// none is within half the name's length. Capitals are no difference.
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", len(name)/2+1
 	for _, candidate := range candidates {
-		if d := distance(name, candidate); d < bestDistance {
+		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < bestDistance {
 			best, bestDistance = candidate, d
 		}
 	}

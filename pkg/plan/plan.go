@@ -230,10 +230,17 @@ func (b *builder) cut() {
 			b.plan.Complete = false
 		}
 	}
-	if kept == nil {
+	if kept == nil || !slices.ContainsFunc(kept, b.wanted) {
 		kept = []v1alpha1.Step{}
 	}
 	b.plan.Steps = kept
+}
+
+// wanted reports whether a step does something by itself, and does not only
+// make ready for steps that --until leaves out. One that is named is wanted.
+func (b *builder) wanted(step v1alpha1.Step) bool {
+	return step.Action == b.intent.Until ||
+		step.Action != v1alpha1.ActionRehearse && step.Action != v1alpha1.ActionBarrier
 }
 
 // finish cuts the plan at --until, adds the blockers that concern all steps and

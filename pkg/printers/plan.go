@@ -137,6 +137,9 @@ func writeBlockers(t *textWriter, blockers []v1alpha1.Blocker) {
 
 func writeSummary(t *textWriter, plan v1alpha1.Plan) {
 	if len(plan.Steps) == 0 {
+		if !plan.Complete && plan.Applyable {
+			t.line(0, "Something is left to do after that step; run again without --until for the rest.")
+		}
 		return
 	}
 	s := plan.Summary

@@ -48,6 +48,14 @@ properties:
           type: object
           required: [name]
           properties: {name: {type: string}, port: {type: integer}}
+      pairs:
+        type: array
+        x-kubernetes-list-type: map
+        x-kubernetes-list-map-keys: [host, port]
+        items:
+          type: object
+          required: [host, port]
+          properties: {host: {type: string}, port: {type: integer}}
       tags:
         type: array
         x-kubernetes-list-type: set
@@ -131,6 +139,8 @@ func TestKnows(t *testing.T) {
 		`f:spec f:ports k:{"name":"a","port":1}`: false,
 		`f:spec f:ports v:"a"`:                   false,
 		`f:spec f:ports f:port`:                  false,
+		`f:spec f:pairs k:{"host":"a","port":1}`: true,
+		`f:spec f:pairs k:{"host":"a"}`:          false,
 		`f:spec f:tags v:"a"`:                    true,
 		`f:spec f:tags k:{"name":"a"}`:           false,
 		`f:spec f:args`:                          true,
@@ -288,7 +298,6 @@ func randomSchema(random *rand.Rand, depth int) apiextensionsv1.JSONSchemaProps 
 	if depth == 0 {
 		kind = 3
 	}
-	props.XPreserveUnknownFields = nil
 	if random.IntN(4) == 0 {
 		yes := true
 		props.XPreserveUnknownFields = &yes
@@ -306,8 +315,7 @@ func randomSchema(random *rand.Rand, depth int) apiextensionsv1.JSONSchemaProps 
 	case 1: // A map.
 		props.Type = "object"
 		props.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true}
-		if random.IntN(4) > 0 {
-			values := randomSchema(random, depth-1)
+		if values := randomSchema(random, depth-1); random.IntN(4) > 0 {
 			props.AdditionalProperties.Schema = &values
 		}
 	case 2:

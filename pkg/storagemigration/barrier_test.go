@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
@@ -208,7 +208,7 @@ func flipOn(t *testing.T, c *cluster.Cluster) {
 // requests would spread them.
 type spreadObjects struct{ cluster.Objects }
 
-func (o spreadObjects) PatchMetadata(ctx context.Context, key types.NamespacedName, request cluster.PatchRequest) (*v1.PartialObjectMetadata, error) {
+func (o spreadObjects) PatchMetadata(ctx context.Context, key types.NamespacedName, request cluster.PatchRequest) (*metav1.PartialObjectMetadata, error) {
 	request.FreshConnection = true
 	return o.Objects.PatchMetadata(ctx, key, request)
 }
@@ -259,7 +259,7 @@ func TestVerifyWaitsForWritesInHand(t *testing.T) {
 
 	written := make(chan error, 1)
 	go func() {
-		_, err := client.Patch(t.Context(), name(n-1), types.MergePatchType, []byte(`{"spec":{"image":"slow"}}`), v1.PatchOptions{})
+		_, err := client.Patch(t.Context(), name(n-1), types.MergePatchType, []byte(`{"spec":{"image":"slow"}}`), metav1.PatchOptions{})
 		written <- err
 	}()
 	<-slow.entered // The server has taken it on.
@@ -275,8 +275,8 @@ func TestVerifyWaitsForWritesInHand(t *testing.T) {
 	}
 	wantStored(t, bed, map[string]int{"v1": n})
 	select {
-	case <-written:
-		t.Fatal("the write came too early for this test")
+	case err := <-written:
+		t.Fatalf("the write came too early for this test: %v", err)
 	default:
 	}
 

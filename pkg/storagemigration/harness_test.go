@@ -33,6 +33,9 @@ import (
 
 func start(t testing.TB, opts testbed.InProcessOptions) *testbed.InProcess {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts an API server")
+	}
 	bed, err := testbed.StartInProcess(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +203,6 @@ const (
 // requests. Each connection leads to one of the servers, in turn.
 type proxy struct {
 	*httptest.Server
-	beds        []*testbed.InProcess
 	connections atomic.Int64
 	faults      atomic.Int64
 
@@ -210,12 +212,15 @@ type proxy struct {
 
 type backendKey struct{}
 
-func startProxy(t testing.TB, decide func(*http.Request) fault, beds ...*testbed.InProcess) *proxy {
+// server is a part of a bed.
+type server interface{ Config() *rest.Config }
+
+func startProxy(t testing.TB, decide func(*http.Request) fault, servers ...server) *proxy {
 	t.Helper()
-	p := &proxy{beds: beds, decide: decide}
+	p := &proxy{decide: decide}
 	var backends []http.Handler
-	for _, bed := range beds {
-		backends = append(backends, backend(t, bed.Config()))
+	for _, server := range servers {
+		backends = append(backends, backend(t, server.Config()))
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next := backends[r.Context().Value(backendKey{}).(int)]

@@ -78,6 +78,7 @@ if ! complete "$dir"; then
 	rm -rf "$dir" # An incomplete one, from before.
 	chmod 755 "$temp"
 	mv "$temp" "$dir"
+	rm -rf "$dir"/build.* # Without flock, of one that was done at the same moment.
 fi
 say "done in $SECONDS s"
 echo "$dir"

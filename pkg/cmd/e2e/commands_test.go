@@ -84,7 +84,7 @@ func TestSeveralCRDs(t *testing.T) {
 	// One is blocked, the others are done, and the exit code says so.
 	guard.refuses.Store(true)
 	got := b.must(t, 3, "promote", "v1", three, one, "--yes")
-	contains(t, got.stdout, three+" unchanged", one+" not promoted to v1 (refused)")
+	contains(t, got.stderr, "the plan for "+one+" is blocked: the server would refuse to rewrite 1 of 6 objects")
 	guard.refuses.Store(false)
 	b.patchStored(t, one, "v1beta1", "v0bogus")
 	got = b.must(t, 3, "promote", "v1", "--all", "--yes")
@@ -124,7 +124,7 @@ func TestMigrateAPart(t *testing.T) {
 	}
 	b.wantStored(t, group, map[string]int{"v1": 1, "v1beta1": n - 1})
 	got := b.must(t, 0, "migrate", name, "-n", "a", "--yes")
-	contains(t, got.stdout, "10 objects: 10 rewritten", "partly migrated")
+	contains(t, got.stdout, "10 objects: ", "partly migrated", "to continue: kubectl crdver migrate "+name+" --kubeconfig ")
 	contains(t, got.stderr, "status.storedVersions is not trimmed")
 	b.wantStored(t, group, map[string]int{"v1": 11, "v1beta1": n - 11})
 	b.must(t, 0, "migrate", name, "-l", "pick=me", "--yes")

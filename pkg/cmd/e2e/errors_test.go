@@ -60,7 +60,7 @@ func TestMistakes(t *testing.T) {
 		{"deprecate v1beta1 nothing-like-it-at-all", []string{`no CustomResourceDefinition is named "nothing-like-it-at-all"; kubectl crdver status lists them all`}},
 		{"migrate deployments/x", []string{`"deployments/x" is not a CustomResourceDefinition`}},
 		{"promote v1 crd/", []string{"does not name a CustomResourceDefinition"}},
-		{"promote v1 CronTab", []string{`"CronTab" is ambiguous, name one in full: crontabs.shop.example.com, ` + stable}},
+		{"promote v1 CronTab", []string{`"CronTab" is ambiguous, name one in full: ` + taken.Name + `, crontabs.shop.example.com, ` + stable}},
 		{"retire v1beta1 ct", []string{`"ct" is ambiguous`, "crontabs.shop.example.com", stable}},
 		{"promote v1 " + stable + " --all", []string{"name CRDs or select them with flags, not both"}},
 		// Versions.
@@ -175,7 +175,7 @@ users: [{name: u, user: {}}]
 			{empty.kubeconfig, "crontabs", `no CustomResourceDefinition is named "crontabs": the cluster has none`},
 			{empty.kubeconfig, "--all", "no CustomResourceDefinition"},
 			{broken, "crontabs", "kubeconfig: "},
-			{nobody, "crontabs", "kubeconfig: "},
+			{nobody, "crontabs", "no cluster is configured"},
 			{filepath.Join(directory, "absent"), "crontabs", "absent"},
 			{down, "crontabs", "the connection to the server " + address + " was refused"},
 			{down, "", "the connection to the server " + address + " was refused"},

@@ -89,7 +89,7 @@ func TestOnlyTheIntendedFieldsChange(t *testing.T) {
 	owner := true
 	c.Labels = map[string]string{"app.kubernetes.io/managed-by": "Helm", "olm.managed": "true"}
 	c.Annotations = map[string]string{
-		"cert-manager.io/inject-ca-from": "ns/cert", "meta.helm.sh/release-name": "release", "odd/~key": "a/b~c",
+		"cert-manager.io/inject-ca-from": "ns/cert", "meta.helm.sh/release-name": "release", "example.com/odd": "a/b~c",
 		"kubectl.kubernetes.io/last-applied-configuration": `{"spec":{}}`,
 	}
 	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "pkg.example.com/v1", Kind: "Revision", Name: "r1", UID: "u1", Controller: &owner, BlockOwnerDeletion: &owner}}

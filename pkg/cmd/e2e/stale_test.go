@@ -178,7 +178,7 @@ func TestCRDChangesMeanwhile(t *testing.T) {
 		untouched bool
 	}{
 		{"a label", patchesCRD, func(t *testing.T, crd string) { b.updateCRD(t, crd, addLabel) }, 0, "promoted to v1", false},
-		{"a description", patchesCRD, func(t *testing.T, crd string) { b.updateCRD(t, crd, describe) }, 0, "the steps that are left stay the same", false},
+		{"a description", patchesCRD, func(t *testing.T, crd string) { b.updateCRD(t, crd, describe) }, 3, "run again to plan from here", true},
 		{"another storage version", patchesCRD, func(t *testing.T, crd string) {
 			b.updateCRD(t, crd, func(c *apiextensionsv1.CustomResourceDefinition) { testbed.SetStorageVersion(c, "v1alpha1") })
 		}, 3, "the plan would now be another", true},
@@ -220,6 +220,9 @@ func TestCRDChangesMeanwhile(t *testing.T) {
 			if theirs == nil {
 				t.Fatal("nothing was changed meanwhile")
 			}
+			if strings.Contains(got.stderr, "patching CRD crontabs") && strings.Count(got.stderr, "patching") > 1 {
+				t.Errorf("it repeats itself: %s", got.stderr)
+			}
 			ours := b.crd(t, name)
 			if test.untouched && !reflect.DeepEqual(theirs, ours) {
 				t.Error("the CRD was changed on top of somebody else's change")
@@ -244,5 +247,26 @@ func TestCRDChangesMeanwhile(t *testing.T) {
 				t.Errorf("storedVersions %q after running again", ours.Status.StoredVersions)
 			}
 		})
+	}
+}
+
+// TestHarmlessChangeBeforeDeprecate changes the schema between the plan and a
+// patch that has nothing to do with it: the plan would be the same.
+func TestHarmlessChangeBeforeDeprecate(t *testing.T) {
+	t.Parallel()
+	var watch traffic
+	b := start(t, testbed.InProcessOptions{Middleware: watch.wrap})
+	name := b.scene(t, "harmless.example.com", 1)
+	var once sync.Once
+	watch.stepIn(func(r *http.Request) {
+		if patchesCRD(r) {
+			once.Do(func() { b.updateCRD(t, name, describe) })
+		}
+	})
+	got := b.must(t, 0, "deprecate", "v1beta1", name, "--yes")
+	contains(t, got.stderr, "the steps that are left stay the same")
+	v := testbed.Version(b.crd(t, name), "v1beta1")
+	if !v.Deprecated || v.Schema.OpenAPIV3Schema.Description == "" {
+		t.Error("one of the two changes is lost")
 	}
 }

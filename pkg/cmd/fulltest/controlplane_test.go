@@ -3,12 +3,25 @@
 package fulltest_test
 
 import (
+	"flag"
+	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
+
+// TestMain lets more tests run at a time than there are processors: they wait
+// for servers most of the time. The flag -parallel takes precedence.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	m.Run()
+}
 
 // scenario is one test on the shared control plane.
 type scenario struct {
@@ -19,10 +32,30 @@ type scenario struct {
 	run     func(t *testing.T, bed *testbed.Full, s *subject)
 }
 
-// TestControlPlane runs all scenarios on one control plane. Those of the second
+// TestControlPlane runs the scenarios on one control plane. Those of the second
 // group break the reading of a resource or of a group for a while, which the
 // search for owner references of other tests would notice.
 func TestControlPlane(t *testing.T) {
+	t.Parallel()
+	runScenarios(t,
+		slices.Concat(webhookScenarios(), accessScenarios(), policyScenarios(), referenceScenarios(), discoveryScenarios(),
+			pluginScenarios(), concurrentScenarios()),
+		brokenScenarios(),
+	)
+}
+
+// TestInTree has a control plane of its own: the controller of the in-tree
+// migration waits for the garbage collector, which starts over whenever some
+// CRD changes.
+func TestInTree(t *testing.T) {
+	t.Parallel()
+	runScenarios(t, inTreeScenarios(), rescueScenarios())
+}
+
+// runScenarios starts a control plane and runs one group of scenarios after the
+// other, those of a group at the same time.
+func runScenarios(t *testing.T, groups ...[]scenario) {
+	t.Helper()
 	begin := time.Now()
 	bed, err := testbed.StartFull(t.Context(), testbed.FullOptions{})
 	if err != nil {
@@ -30,28 +63,18 @@ func TestControlPlane(t *testing.T) {
 	}
 	t.Cleanup(bed.Stop)
 	t.Logf("started in %s", time.Since(begin))
-
-	groups := []struct {
-		name      string
-		scenarios []scenario
-	}{
-		{"sound", slices.Concat(accessScenarios(), policyScenarios())},
-		{"broken", nil},
-	}
 	subjects := map[string]*subject{}
-	for _, group := range groups {
-		for _, one := range group.scenarios {
-			if one.prepare != nil {
-				subjects[one.name] = one.prepare(t, bed)
-			}
+	for _, one := range slices.Concat(groups...) {
+		if one.prepare != nil {
+			subjects[one.name] = one.prepare(t, bed)
 		}
 	}
 	if err := bed.StartControllerManager(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, group := range groups {
-		t.Run(group.name, func(t *testing.T) {
-			for _, one := range group.scenarios {
+	for i, group := range groups {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			for _, one := range group {
 				t.Run(one.name, func(t *testing.T) {
 					t.Parallel()
 					one.run(t, bed, subjects[one.name])

@@ -210,7 +210,7 @@ func (w *watcher) Write(b []byte) (int, error) {
 	defer w.mu.Unlock()
 	w.all.Write(b)
 	for line := range bytes.Lines(b) {
-		matches := !w.found
+		matches := !w.found && len(w.texts) > 0
 		for _, text := range w.texts {
 			matches = matches && bytes.Contains(line, []byte(text))
 		}
