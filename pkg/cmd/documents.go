@@ -47,7 +47,7 @@ func bareItems(names []string) []v1alpha1.Version {
 	for i, name := range sorted {
 		item := v1alpha1.Version{Name: name, Priority: i + 1, Stability: apiversion.Parse(name).Stability.String()}
 		for _, other := range sorted {
-			if apiversion.Tie(name, other) {
+			if item.TiesWith == "" && apiversion.Tie(name, other) {
 				item.TiesWith = other
 			}
 		}
@@ -154,7 +154,7 @@ func conditionNotes(s lifecycle.State) []string {
 // version counts, and otherwise only one that clients get unasked.
 func warningsOf(s lifecycle.State, named bool) []string {
 	var warnings []string
-	for _, v := range s.Versions {
+	for i, v := range s.Versions {
 		if v.Served && v.Deprecated && (named || v.Name == s.KubectlDefault) {
 			text := deprecationWarning(s, v)
 			if v.Warning != "" {
@@ -163,9 +163,10 @@ func warningsOf(s lifecycle.State, named bool) []string {
 			}
 			warnings = append(warnings, text)
 		}
-		if v.TiesWith != "" && v.Priority < s.Version(v.TiesWith).Priority {
+		// Versions that tie are next to each other.
+		if i > 0 && apiversion.Tie(s.Versions[i-1].Name, v.Name) {
 			warnings = append(warnings, fmt.Sprintf("%s: %s and %s have the same priority: which one kubectl uses is undefined",
-				s.CRD.Name, v.Name, v.TiesWith))
+				s.CRD.Name, s.Versions[i-1].Name, v.Name))
 		}
 	}
 	if d := s.Observations.Discovery; d != nil && d.Error != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"strings"
@@ -27,8 +28,7 @@ const maxErrorLength = 4096
 // a usage error a second line that names the help. It prints nothing for nil
 // and for an ExitError that holds no error.
 func PrintError(w io.Writer, err error) {
-	if err == nil || isSilent(err) || errors.Is(err, syscall.EPIPE) {
-		// Whoever closed the pipe has seen enough.
+	if err == nil || isSilent(err) || outputClosed(err) {
 		return
 	}
 	message := strings.TrimPrefix(oneLine(sentence(err)), "error: ")
@@ -39,6 +39,13 @@ func PrintError(w io.Writer, err error) {
 	if errors.As(err, &usage) {
 		_, _ = fmt.Fprintf(w, "See '%s --help' for usage.\n", usage.commandPath)
 	}
+}
+
+// outputClosed reports whether an output, not a connection, was closed by whoever
+// read it, and has seen enough ("| head").
+func outputClosed(err error) bool {
+	var file *fs.PathError
+	return errors.As(err, &file) && errors.Is(file, syscall.EPIPE)
 }
 
 // isSilent reports whether err carries only an exit code.

@@ -87,7 +87,7 @@ func readManifests[T any](ctx context.Context, r reading, work func(lifecycle.St
 		return nil
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // source names the file and the line.
+		return nil, err
 	}
 	switch status := summary.WithStatus; len(status) {
 	case 0:
@@ -127,7 +127,7 @@ func readCluster[T any](ctx context.Context, r reading, client cluster.Interface
 	// The workers return no errors; what they could not read they noted.
 	_ = group.Wait()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // source and cluster say what they did.
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reading the cluster: %w", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/apiversion"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/observe"
 	"github.com/crdver/kubectl-crdver/pkg/printers"
@@ -102,7 +103,7 @@ func (o *sortOptions) run(f *Factory, command *cobra.Command, args []string) err
 		return UsageError(command, err)
 	}
 	if err := printer.Print(f.Out, versionsDocument(items, bare)); err != nil {
-		return err //nolint:wrapcheck // The printer says what failed.
+		return err
 	}
 	r.noteEmpty(len(items))
 	return nil
@@ -126,9 +127,9 @@ func (o *sortOptions) bare(command *cobra.Command, f *Factory) ([]v1alpha1.Versi
 		return nil, UsageErrorf(command, "--versions has no names")
 	}
 	items := bareItems(names)
-	for i, item := range items {
-		if item.TiesWith != "" && i > 0 && slices.ContainsFunc(items[:i], func(v v1alpha1.Version) bool { return v.Name == item.TiesWith }) {
-			f.Warn(fmt.Sprintf("%s and %s have the same priority: which one the API server puts first is undefined", item.TiesWith, item.Name))
+	for i := 1; i < len(items); i++ {
+		if first, second := items[i-1].Name, items[i].Name; apiversion.Tie(first, second) {
+			f.Warn(fmt.Sprintf("%s and %s have the same priority: which one the API server puts first is undefined", first, second))
 		}
 	}
 	if o.reverse {

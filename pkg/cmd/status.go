@@ -136,7 +136,7 @@ func printStatus(f *Factory, printer *printers.Printer, reports []crdReport, det
 				fmt.Fprintln(f.Out)
 			}
 			if err := report.detail.Print(f.Out); err != nil {
-				return err //nolint:wrapcheck // The printer says what failed.
+				return err
 			}
 		}
 		return nil
@@ -149,7 +149,7 @@ func printStatus(f *Factory, printer *printers.Printer, reports []crdReport, det
 		document.Names = append(document.Names, crdName(report.item.Name))
 	}
 	document.Table = statusTable(list.Items)
-	return printer.Print(f.Out, document) //nolint:wrapcheck // The printer says what failed.
+	return printer.Print(f.Out, document)
 }
 
 func statusTable(items []v1alpha1.CRDStatus) printers.Table {

@@ -132,7 +132,7 @@ func (r *run) runStep(ctx context.Context, left []v1alpha1.Step) error {
 	result.Outcome = v1alpha1.OutcomeDone
 	if err != nil {
 		result.Outcome = outcomeOf(ctx, err)
-		result.Message = err.Error()
+		result.Message = words(ctx, err)
 	}
 	r.emit(v1alpha1.EventStepFinished, func(e *v1alpha1.Event) {
 		e.Outcome, e.Message = result.Outcome, result.Message

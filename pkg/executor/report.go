@@ -53,6 +53,16 @@ func (r *run) blocked() error {
 	return refusef("the plan is blocked: %s", strings.Join(messages, "; "))
 }
 
+// words returns what an error says, with the end of ctx in a reader's words.
+func words(ctx context.Context, err error) string {
+	text := err.Error()
+	if ctx.Err() == nil {
+		return text
+	}
+	text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
+	return strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "the time was up")
+}
+
 // finish completes the report.
 func (r *run) finish(ctx context.Context, err error) {
 	report := r.report
@@ -63,7 +73,7 @@ func (r *run) finish(ctx context.Context, err error) {
 	switch {
 	case err != nil:
 		report.Outcome = outcomeOf(ctx, err)
-		report.Message = err.Error()
+		report.Message = words(ctx, err)
 		report.Resume = r.Resume
 	case len(r.plan.Steps) == 0:
 		report.Outcome = v1alpha1.OutcomeUnchanged

@@ -157,6 +157,10 @@ func (r *run) unserve(ctx context.Context, left []v1alpha1.Step, result *v1alpha
 			return refusef("%d objects have an ownerReference to %s/%s %s by now; pass --allow-owner-references to go on",
 				n, r.expected.Group, version, r.expected.Kind)
 		}
+		if !found.Complete() {
+			return refusef("not all resources could be searched for ownerReferences to %s, the first is %s: %s; pass --allow-owner-references to go on",
+				version, found.Unknown[0].Name, found.Unknown[0].Message)
+		}
 	}
 	after, err := r.patchCRD(ctx, left)
 	if err != nil {

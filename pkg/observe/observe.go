@@ -77,7 +77,7 @@ func (o *Observer) count(ctx context.Context, c crd.CRD) (*int64, error) {
 	count, exact, err := o.cluster.Objects(resource).Count(ctx)
 	switch {
 	case err != nil:
-		return nil, err //nolint:wrapcheck // The cluster says what it did.
+		return nil, err
 	case !exact:
 		return nil, fmt.Errorf("the server does not say how many; at least %d", count)
 	}
@@ -112,7 +112,7 @@ func (o *Observer) inTree(ctx context.Context, c crd.CRD) ([]lifecycle.Migration
 	// versions in turn.
 	served, err := o.migrations.get(ctx, func() (bool, error) {
 		versions, _, err := o.cluster.Discovery().GroupVersions(ctx, migrationGroup)
-		return len(versions) > 0, err //nolint:wrapcheck // The cluster says what it did.
+		return len(versions) > 0, err
 	})
 	if err != nil {
 		return nil, cluster.Explain(err).Message
@@ -143,7 +143,7 @@ func (o *Observer) discovery(ctx context.Context, c crd.CRD, services bool) *lif
 	group, err := o.groups.get(c.Spec.Group).versions.get(ctx, func() (groupDocument, error) {
 		// A Discovery of its own: one asks for one group after the other.
 		versions, preferred, err := o.cluster.Discovery().GroupVersions(ctx, c.Spec.Group)
-		return groupDocument{versions, preferred}, err //nolint:wrapcheck // The cluster says what it did.
+		return groupDocument{versions, preferred}, err
 	})
 	if err != nil {
 		d.Error = cluster.Explain(err).Message
@@ -176,7 +176,7 @@ func (o *Observer) apiServices(ctx context.Context, group string) ([]lifecycle.A
 	return o.groups.get(group).services.get(ctx, func() ([]lifecycle.APIService, error) {
 		all, err := o.cluster.Discovery().APIServices(ctx, group)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // The cluster says what it did.
+			return nil, err
 		}
 		var foreign []lifecycle.APIService
 		for _, one := range all {

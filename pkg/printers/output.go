@@ -178,14 +178,15 @@ func printNames(w io.Writer, names []string) error {
 }
 
 // oneSentence cuts off what upstream's template printers add to their errors:
-// the whole object.
+// the whole object, and the word "error".
 func oneSentence(err error) error {
 	if err == nil {
 		return nil
 	}
-	short, _, cut := strings.Cut(err.Error(), ". Printing more information")
-	if !cut {
+	message, _, _ := strings.Cut(err.Error(), ". Printing more information")
+	message = strings.ReplaceAll(strings.TrimPrefix(message, "error "), "Error executing template: ", "")
+	if message == err.Error() {
 		return err
 	}
-	return errors.New(strings.ReplaceAll(short, "Error executing template: ", ""))
+	return errors.New(message)
 }

@@ -130,15 +130,15 @@ func TestFormatErrors(t *testing.T) {
 		"-o xml":                        `unable to match a printer suitable for the output format "xml", ` + all,
 		"-o wide=x":                     `unable to match a printer suitable for the output format "wide=x", ` + all,
 		"-o jsonpath":                   "template format specified but no template given",
-		"-o jsonpath={.x":               "error parsing jsonpath {.x, unclosed action",
-		"-o go-template={{.x":           "error parsing template {{.x, template: output:1: unclosed action",
+		"-o jsonpath={.x":               "parsing jsonpath {.x, unclosed action",
+		"-o go-template={{.x":           "parsing template {{.x, template: output:1: unclosed action",
 		"-o custom-columns":             "--output custom-columns needs columns: custom-columns=NAME:.name,VERSION:.version",
 		"-o custom-columns=NAME":        `custom column "NAME" is not HEADER:.path`,
 		"-o custom-columns=NAME:{.x":    `custom column NAME: unexpected path "{.x", expected a 'name1.name2' or '.name1.name2' or '{name1.name2}' or '{.name1.name2}'`,
 		"-o custom-columns-file=/x/y/z": "reading custom columns: open /x/y/z: no such file or directory",
-		"-o jsonpath-file=/x/y/z":       "error reading --template /x/y/z, open /x/y/z: no such file or directory",
-		"-o go-template={{.items.x}}":   `error executing template "{{.items.x}}": template: output:1:8: executing "output" at <.items.x>: can't evaluate field x in type interface {}`,
-		"-o jsonpath={.items[9].name}":  `error executing jsonpath "{.items[9].name}": array index out of bounds: index 9, length 2`,
+		"-o jsonpath-file=/x/y/z":       "reading --template /x/y/z, open /x/y/z: no such file or directory",
+		"-o go-template={{.items.x}}":   `executing template "{{.items.x}}": template: output:1:8: executing "output" at <.items.x>: can't evaluate field x in type interface {}`,
+		"-o jsonpath={.items[9].name}":  `executing jsonpath "{.items[9].name}": array index out of bounds: index 9, length 2`,
 	} {
 		got, err := output(t, documents(), strings.Fields(args)...)
 		if err == nil || err.Error() != want || got != "" {

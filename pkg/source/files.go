@@ -111,6 +111,8 @@ func (l *loader) nothing() error {
 		return fmt.Errorf("no manifests (%s) in %s: -R also looks in its folders", strings.Join(resource.FileExtensions, ", "), where)
 	case l.summary.Skipped == 0:
 		return fmt.Errorf("no CustomResourceDefinition in %s: it is empty", where)
+	case l.summary.Skipped == 1:
+		return fmt.Errorf("no CustomResourceDefinition in %s: its only document is something else", where)
 	default:
 		return fmt.Errorf("no CustomResourceDefinition in %s: all of its %d documents are something else", where, l.summary.Skipped)
 	}

@@ -65,7 +65,7 @@ func Each(ctx context.Context, crds cluster.CRDs, args []string, selection Selec
 		one := found[name]
 		if one == nil {
 			if one, err = crds.Get(ctx, name); err != nil {
-				return err //nolint:wrapcheck // The cluster says what it did.
+				return err
 			}
 		}
 		if err := visit(crd.CRD{CustomResourceDefinition: one, Origin: liveOrigin()}); err != nil {
@@ -158,7 +158,6 @@ func Candidates(ctx context.Context, crds cluster.CRDs, fits func(crd.CRD) bool,
 // list visits the selected CRDs by name.
 func list(ctx context.Context, crds cluster.CRDs, selection Selection, visit func(crd.CRD) error) error {
 	options := cluster.ListOptions{LabelSelector: selection.Selector}
-	//nolint:wrapcheck // The cluster says what it did, and visit is ours.
 	return crds.List(ctx, options, func(one *apiextensionsv1.CustomResourceDefinition) error {
 		if selection.Group != "" && one.Spec.Group != selection.Group {
 			return nil
@@ -196,7 +195,7 @@ func resolveNames(ctx context.Context, crds cluster.CRDs, args []string) ([]stri
 		case apierrors.IsNotFound(err):
 			open = true
 		default:
-			return nil, nil, err //nolint:wrapcheck // The cluster says what it did.
+			return nil, nil, err
 		}
 	}
 	if open {
@@ -318,8 +317,10 @@ func (index nameIndex) unknown(name string) error {
 	}
 	for _, known := range index {
 		add(known.full, known.full)
-		for _, own := range known.own {
-			add(own, known.full)
+	}
+	for i := range index[0].own { // Plurals first: those of two CRDs differ more often.
+		for _, known := range index {
+			add(known.own[i], known.full)
 		}
 	}
 	if nearest := lifecycle.Nearest(strings.ToLower(name), candidates); nearest != "" {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -82,10 +83,38 @@ func OwnerReferences(ctx context.Context, c cluster.Interface, owner schema.Grou
 			result.Unknown = append(result.Unknown, unknown(group.String(), err))
 		}
 	}
+	gone, err := result.search(ctx, c, withoutAliases(resources), owner)
+	if err != nil {
+		return OwnerReferencesResult{}, err
+	}
+	// A version, or a whole CRD, may have gone since discovery was read.
+	again, err := stillListable(ctx, c, gone)
+	if err != nil {
+		return OwnerReferencesResult{}, err
+	}
+	if gone, err = result.search(ctx, c, again, owner); err != nil {
+		return OwnerReferencesResult{}, err
+	}
+	for resource, err := range gone {
+		result.Unknown = append(result.Unknown, unknown(resource.GroupResource().String(), err))
+	}
+	slices.SortFunc(result.Resources, func(a, b ReferencingResource) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.GroupVersionResource.Resource, b.GroupVersionResource.Resource))
+	})
+	slices.SortFunc(result.Unknown, func(a, b UnknownResource) int { return cmp.Compare(a.Name, b.Name) })
+	return result, nil
+}
+
+// search looks in resources, several at a time. It returns those that are not
+// there, with the error that says so.
+func (r *OwnerReferencesResult) search(
+	ctx context.Context, c cluster.Interface, resources []cluster.Resource, owner schema.GroupVersionKind,
+) (map[cluster.Resource]error, error) {
 	var mutex sync.Mutex
+	gone := map[cluster.Resource]error{}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(listers)
-	for _, resource := range withoutAliases(resources) {
+	for _, resource := range resources {
 		group.Go(func() error {
 			found, err := referencing(groupCtx, c, resource, owner)
 			if ctx.Err() != nil {
@@ -93,26 +122,43 @@ func OwnerReferences(ctx context.Context, c cluster.Interface, owner schema.Grou
 			}
 			mutex.Lock()
 			defer mutex.Unlock()
-			if err != nil {
-				result.Unknown = append(result.Unknown, unknown(resource.GroupResource().String(), err))
-			} else {
-				result.Listed++
+			switch {
+			case apierrors.IsNotFound(err) && found.Objects == 0:
+				gone[resource] = err
+				return nil
+			case err != nil:
+				r.Unknown = append(r.Unknown, unknown(resource.GroupResource().String(), err))
+			default:
+				r.Listed++
 			}
 			if found.Objects > 0 { // What was found before a failure is true.
-				result.Objects += found.Objects
-				result.Resources = append(result.Resources, found)
+				r.Objects += found.Objects
+				r.Resources = append(r.Resources, found)
 			}
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return OwnerReferencesResult{}, err
+	return gone, group.Wait()
+}
+
+// stillListable returns those of the resources that discovery still has, at the
+// versions that it has now.
+func stillListable(ctx context.Context, c cluster.Interface, gone map[cluster.Resource]error) ([]cluster.Resource, error) {
+	if len(gone) == 0 {
+		return nil, nil
 	}
-	slices.SortFunc(result.Resources, func(a, b ReferencingResource) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.GroupVersionResource.Resource, b.GroupVersionResource.Resource))
-	})
-	slices.SortFunc(result.Unknown, func(a, b UnknownResource) int { return cmp.Compare(a.Name, b.Name) })
-	return result, nil
+	now, err := c.Discovery().ListableResources(ctx)
+	if failed := new(discovery.ErrGroupDiscoveryFailed); err != nil && !errors.As(err, &failed) {
+		return nil, fmt.Errorf("reading discovery again: %w", err)
+	}
+	return slices.DeleteFunc(now, func(listed cluster.Resource) bool {
+		for resource := range gone {
+			if resource.GroupResource() == listed.GroupResource() {
+				return false
+			}
+		}
+		return true
+	}), nil
 }
 
 // withoutAliases leaves out the second name of the same objects, which would

@@ -100,7 +100,8 @@ func TestOnlyTheIntendedFieldsChange(t *testing.T) {
 		v := &c.Spec.Versions[i]
 		v.Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: replicas, StatusReplicasPath: ".status.replicas", LabelSelectorPath: &selector}
 		v.AdditionalPrinterColumns = []apiextensionsv1.CustomResourceColumnDefinition{{Name: "Image", Type: "string", JSONPath: ".spec.image", Priority: 1}}
-		v.SelectableFields = []apiextensionsv1.SelectableField{{JSONPath: ".spec.image"}}
+		// Not the same for all: the server then refuses them beside different schemas.
+		v.SelectableFields = []apiextensionsv1.SelectableField{{JSONPath: ".spec.image"}, {JSONPath: ".spec.replicas"}}[:1+i]
 		spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
 		spec.Description = `<b> & "quotes" — ünïcode`
 		spec.XValidations = apiextensionsv1.ValidationRules{{Rule: "self.replicas >= 0", Message: "not negative"}}

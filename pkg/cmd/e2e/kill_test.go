@@ -23,7 +23,7 @@ import (
 
 const (
 	killRuns    = 20
-	killObjects = 150
+	killObjects = 100
 	killWorkers = 5
 )
 
@@ -42,8 +42,15 @@ func TestKill(t *testing.T) {
 	for i := range killRuns {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		group := fmt.Sprintf("kill%02d.example.com", i)
-		name := b.scene(t, group, killObjects)
 		runs.Go(func() error {
+			// Gone when it is done: each retire looks for references everywhere.
+			name := b.scene(t, group, killObjects)
+			defer func() {
+				err := b.crds(t).ApiextensionsV1().CustomResourceDefinitions().Delete(context.Background(), name, metav1.DeleteOptions{})
+				if err != nil {
+					t.Error(err)
+				}
+			}()
 			for _, command := range []struct {
 				args  []string
 				steps int
@@ -103,7 +110,6 @@ func (b *bed) kill(ctx context.Context, plugin string, random *rand.Rand, steps 
 		if json.Unmarshal(lines.Bytes(), &event) != nil || event.Type != v1alpha1.EventStepStarted {
 			continue
 		}
-		at = fmt.Sprintf("killed in %s", event.Step)
 		if event.StepNumber >= step && timer == nil {
 			at = fmt.Sprintf("killed %s after the start of %s", delay, event.Step)
 			timer = time.AfterFunc(delay, func() { _ = command.Process.Kill() })

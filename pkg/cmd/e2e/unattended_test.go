@@ -132,7 +132,7 @@ func TestInterruptDuringMigration(t *testing.T) {
 	}{
 		{syscall.SIGINT, nil, 130, "interrupted"},
 		{syscall.SIGTERM, nil, 130, "interrupted"},
-		{0, []string{"--timeout", "6s"}, 124, "--timeout reached"},
+		{0, []string{"--timeout", "15s"}, 124, "--timeout reached"},
 	} {
 		seen.Store(0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -157,7 +157,10 @@ func TestInterruptDuringMigration(t *testing.T) {
 		}
 		resume := "to continue: kubectl crdver promote v1 " + name
 		contains(t, stderr.String(), test.says, resume)
-		contains(t, stdout.String(), "interrupted", resume, "not run: ", "trim")
+		contains(t, stdout.String(), "(interrupted)", resume, "not run: ", "trim")
+		if strings.Contains(stdout.String()+stderr.String(), "context canceled") {
+			t.Error("context canceled is no word for a reader")
+		}
 		if c := b.crd(t, name); len(c.Status.StoredVersions) != 2 {
 			t.Errorf("run %d: storedVersions %q", i, c.Status.StoredVersions)
 		}

@@ -97,7 +97,9 @@ func testTwoServers(t *testing.T, bed *testbed.Full, _ *subject) {
 		for i, server := range []*rest.Config{bed.Config(), other.Config()} {
 			writers.Go(func() { s.write(writing, t, server, fmt.Sprintf("round-%d-server-%d", round, i), &written) })
 		}
-		s.runAs(t, kubeconfig, "promote", version, s.name, "--yes").want(t, 0)
+		r := s.runAs(t, kubeconfig, "promote", version, s.name, "--yes", "-o", "json")
+		r.want(t, 0)
+		r.steps(t)
 		stop()
 		writers.Wait()
 		counts, err := testbed.CountByVersion(t.Context(), bed.Etcd(), s.group, testbed.CronTabPlural)
@@ -111,14 +113,18 @@ func testTwoServers(t *testing.T, bed *testbed.Full, _ *subject) {
 	}
 }
 
-// write creates objects one after the other until the context ends.
+// maxWrites keeps a slow machine from falling behind its own writers.
+const maxWrites = 200
+
+// write creates objects one after the other until the context ends, or there are
+// enough of them.
 func (s *subject) write(ctx context.Context, t *testing.T, config *rest.Config, prefix string, written *atomic.Int64) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	for i := 0; ctx.Err() == nil; i++ {
+	for i := 0; i < maxWrites && ctx.Err() == nil; i++ {
 		version := []string{"v1", "v1beta1"}[i%2]
 		object := s.object(version, "default", fmt.Sprintf("%s-%d", prefix, i), i)
 		if _, err := client.Resource(s.at(version)).Namespace("default").Create(context.WithoutCancel(ctx), object, metav1.CreateOptions{}); err != nil {

@@ -49,7 +49,8 @@ func TestControlPlane(t *testing.T) {
 // CRD changes.
 func TestInTree(t *testing.T) {
 	t.Parallel()
-	runScenarios(t, inTreeScenarios(), rescueScenarios())
+	together, alone := inTreeScenarios()
+	runScenarios(t, together, alone)
 }
 
 // runScenarios starts a control plane and runs one group of scenarios after the

@@ -160,6 +160,26 @@ func decode[T any](t *testing.T, r result) T {
 	return document
 }
 
+// steps logs what the report of a run says of each step.
+func (r result) steps(t *testing.T) {
+	t.Helper()
+	report := decode[v1alpha1.Report](t, r)
+	for _, step := range report.Steps {
+		took := time.Duration(0)
+		if step.StartedAt != nil && step.FinishedAt != nil {
+			took = step.FinishedAt.Sub(step.StartedAt.Time)
+		}
+		if step.Objects != nil {
+			t.Logf("%s: %s in %s: %+v", step.ID, step.Outcome, took, *step.Objects)
+		} else {
+			t.Logf("%s: %s in %s", step.ID, step.Outcome, took)
+		}
+	}
+	if report.Evidence != nil {
+		t.Logf("proof after %d passes", report.Evidence.Passes)
+	}
+}
+
 // status returns the CRD's row of "status -o json".
 func (s *subject) status(t *testing.T) v1alpha1.CRDStatus {
 	t.Helper()

@@ -31,7 +31,7 @@ func policyScenarios() []scenario {
 // policy creates a ValidatingAdmissionPolicy on updates and waits until a probe
 // is refused. It returns a function that deletes it and waits until the probe
 // is not.
-func policy(t *testing.T, bed *testbed.Full, name, expression string, rule admissionv1.Rule, labels map[string]string, probe func() error) func() {
+func policy(t *testing.T, bed *testbed.Full, name, expression string, rule admissionv1.Rule, labels map[string]string, probe func(*testing.T) error) func(*testing.T) {
 	t.Helper()
 	client := kubeClient(t, bed).AdmissionregistrationV1()
 	fail := admissionv1.Fail
@@ -61,14 +61,14 @@ func policy(t *testing.T, bed *testbed.Full, name, expression string, rule admis
 		t.Fatal(err)
 	}
 	refused := func() bool {
-		err := probe()
+		err := probe(t)
 		if err != nil && !strings.Contains(err.Error(), name) && !apierrors.IsConflict(err) {
 			t.Logf("probe: %v", err)
 		}
 		return err != nil && strings.Contains(err.Error(), name)
 	}
 	eventually(t, "policy "+name+" refuses", 30*time.Second, refused)
-	return func() {
+	return func(t *testing.T) {
 		t.Helper()
 		if err := client.ValidatingAdmissionPolicyBindings().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -76,20 +76,20 @@ func policy(t *testing.T, bed *testbed.Full, name, expression string, rule admis
 		if err := client.ValidatingAdmissionPolicies().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "policy "+name+" is gone", 30*time.Second, func() bool { return probe() == nil })
+		eventually(t, "policy "+name+" is gone", 30*time.Second, func() bool { return probe(t) == nil })
 	}
 }
 
 // freeze refuses updates of the subject's objects for which the expression does
 // not hold; probe is the name of one in the namespace default. The probe changes
 // a label, which is never stored.
-func (s *subject) freeze(t *testing.T, name, expression, probe string) func() {
+func (s *subject) freeze(t *testing.T, name, expression, probe string) func(*testing.T) {
 	t.Helper()
 	rule := admissionv1.Rule{APIGroups: []string{s.group}, APIVersions: []string{"*"}, Resources: []string{testbed.CronTabPlural}}
-	objects := s.objects(t, "v1", "default")
-	return policy(t, s.bed, name, expression, rule, nil, func() error {
+	return policy(t, s.bed, name, expression, rule, nil, func(t *testing.T) error {
+		t.Helper()
 		options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
-		_, err := objects.Patch(t.Context(), probe, types.MergePatchType, []byte(`{"metadata":{"labels":{"probe":"x"}}}`), options)
+		_, err := s.objects(t, "v1", "default").Patch(t.Context(), probe, types.MergePatchType, []byte(`{"metadata":{"labels":{"probe":"x"}}}`), options)
 		return err
 	})
 }
@@ -105,7 +105,7 @@ func testPolicyRehearsal(t *testing.T, bed *testbed.Full, _ *subject) {
 	}
 	s.run(t, "migrate", s.name, "--force", "--yes").want(t, 3, "default/object-000002", "frozen-crontab")
 	s.unwritten(t, before)
-	thaw()
+	thaw(t)
 	s.run(t, "promote", "v1", s.name, "--yes").want(t, 0)
 	s.stored(t, map[string]int{"v1": 5})
 }
@@ -115,7 +115,7 @@ func testPolicyRehearsal(t *testing.T, bed *testbed.Full, _ *subject) {
 func testPolicyMeanwhile(t *testing.T, bed *testbed.Full, _ *subject) {
 	s := newSubject(t, bed, "meanwhile.example.com", 60, "v1beta1", "v1")
 	last := "object-000058" // Of the namespace default, whose objects have even numbers.
-	var thaw func()
+	var thaw func(*testing.T)
 	r := s.runWatched(t, "StepFinished", "set-storage", func() {
 		thaw = s.freeze(t, "meanwhile-crontab", fmt.Sprintf("object.metadata.name != '%s'", last), last)
 	}, "promote", "v1", s.name, "--yes", "--qps", "6", "--concurrency", "1")
@@ -128,7 +128,7 @@ func testPolicyMeanwhile(t *testing.T, bed *testbed.Full, _ *subject) {
 	before := s.snapshot(t)
 	s.run(t, "promote", "v1", s.name, "--yes").want(t, 3, "default/"+last, "meanwhile-crontab")
 	s.unwritten(t, before)
-	thaw()
+	thaw(t)
 	r = s.run(t, "promote", "v1", s.name, "--yes", "-o", "json")
 	r.want(t, 0)
 	report := decode[v1alpha1.Report](t, r)
@@ -150,7 +150,8 @@ func testPolicyOnCRD(t *testing.T, bed *testbed.Full, _ *subject) {
 	s := subjectOf(t, bed, crd, 2)
 	rule := admissionv1.Rule{APIGroups: []string{apiextensions}, APIVersions: []string{"*"}, Resources: []string{crds}}
 	probe := []byte(`[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`)
-	open := policy(t, bed, "crd-guard", "object.spec.versions.all(v, v.name != 'v1' || !v.storage)", rule, crd.Labels, func() error {
+	open := policy(t, bed, "crd-guard", "object.spec.versions.all(v, v.name != 'v1' || !v.storage)", rule, crd.Labels, func(t *testing.T) error {
+		t.Helper()
 		_, err := s.crds(t).Patch(t.Context(), s.name, types.JSONPatchType, probe, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	})
@@ -159,7 +160,7 @@ func testPolicyOnCRD(t *testing.T, bed *testbed.Full, _ *subject) {
 	r.want(t, 3, "would refuse the step set-storage (server dry run)", "crd-guard", "it is frozen")
 	s.run(t, "promote", "v1", s.name, "--dry-run=server").want(t, 3, "crd-guard")
 	s.unwritten(t, before)
-	open()
+	open(t)
 	s.run(t, "promote", "v1", s.name, "--yes").want(t, 0)
 	s.stored(t, map[string]int{"v1": 2})
 }

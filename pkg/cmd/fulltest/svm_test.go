@@ -21,15 +21,25 @@ import (
 // of new resources every 30 seconds.
 const migrationLimit = 90 * time.Second
 
-func inTreeScenarios() []scenario {
-	return []scenario{
+// inTreeScenarios returns those that run at the same time, and the one that has
+// to be alone afterwards. A migration takes 80 seconds to fail.
+func inTreeScenarios() (together, alone []scenario) {
+	var thaw func(*testing.T)
+	var rescued *subject
+	together = []scenario{
 		{name: "failed in-tree migration", prepare: prepareSVM("svm-failed.example.com"), run: testFailedSVM},
 		{name: "second in-tree migration", prepare: prepareSVM("svm-second.example.com"), run: testSecondSVM},
+		{name: "prepare the rescue", prepare: prepareSVM("svm-rescue.example.com"), run: func(t *testing.T, _ *testbed.Full, s *subject) {
+			thaw, rescued = s.failSVM(t, "svm-rescue"), s
+		}},
 	}
-}
-
-func rescueScenarios() []scenario {
-	return []scenario{{name: "rescue", prepare: prepareSVM("svm-rescue.example.com"), run: testRescue}}
+	alone = []scenario{{name: "rescue", run: func(t *testing.T, _ *testbed.Full, _ *subject) {
+		if rescued == nil {
+			t.Fatal("there is nothing to rescue")
+		}
+		testRescue(t, rescued, thaw)
+	}}}
+	return together, alone
 }
 
 // prepareSVM makes the CRD with three objects at v1beta1.
@@ -91,7 +101,7 @@ func (s *subject) inTreeEnds(t *testing.T, name string, want storagemigrationv1.
 
 // failSVM makes an in-tree migration fail, with all objects still at v1beta1.
 // They can be updated by dry run only, so that a rehearsal finds nothing.
-func (s *subject) failSVM(t *testing.T, name string) (thaw func()) {
+func (s *subject) failSVM(t *testing.T, name string) (thaw func(*testing.T)) {
 	t.Helper()
 	s.flip(t)
 	thaw = s.freezeWrites(t, name, "object-000002")
@@ -104,7 +114,7 @@ func (s *subject) failSVM(t *testing.T, name string) (thaw func()) {
 }
 
 // freezeWrites refuses to update one object, except by dry run.
-func (s *subject) freezeWrites(t *testing.T, name, object string) func() {
+func (s *subject) freezeWrites(t *testing.T, name, object string) func(*testing.T) {
 	t.Helper()
 	probe := "has(object.metadata.labels) && 'probe' in object.metadata.labels"
 	return s.freeze(t, name, fmt.Sprintf("object.metadata.name != '%s' || request.dryRun && !(%s)", object, probe), object)
@@ -139,7 +149,7 @@ func testFailedSVM(t *testing.T, _ *testbed.Full, s *subject) {
 	if testbed.Version(s.crd(t), "v1beta1") == nil {
 		t.Fatal("v1beta1 was removed")
 	}
-	thaw()
+	thaw(t)
 	s.run(t, "retire", "v1beta1", s.name, "--yes").want(t, 0, "retired v1beta1")
 	s.stored(t, map[string]int{"v1": 3})
 	if testbed.Version(s.crd(t), "v1beta1") != nil {
@@ -179,8 +189,8 @@ func testSecondSVM(t *testing.T, _ *testbed.Full, s *subject) {
 	before := s.snapshot(t)
 	s.run(t, "retire", "v1beta1", s.name, "--yes").want(t, 3, "refuse to rewrite 3 of 3 objects", "svm-second")
 	s.unwritten(t, before)
-	thaw()
-	s.run(t, "retire", "v1beta1", s.name, "--yes").want(t, 0, "retired v1beta1", "migrate: 3 objects: 3 rewritten")
+	thaw(t)
+	s.run(t, "retire", "v1beta1", s.name, "--yes").want(t, 0, "retired v1beta1")
 	s.stored(t, map[string]int{"v1": 3})
 	s.listable(t)
 }
@@ -209,7 +219,7 @@ func testRunningSVM(t *testing.T, bed *testbed.Full, _ *subject) {
 
 // testRescue: after a failed migration the version was dropped by hand. The
 // objects that are still at it cannot be read until it is back.
-func testRescue(t *testing.T, _ *testbed.Full, s *subject) {
+func testRescue(t *testing.T, s *subject, thaw func(*testing.T)) {
 	manifest := filepath.Join(t.TempDir(), "crd.yaml")
 	data, err := yaml.Marshal(cronTabs(s.group, "v1beta1", "v1"))
 	if err != nil {
@@ -218,7 +228,6 @@ func testRescue(t *testing.T, _ *testbed.Full, s *subject) {
 	if err := os.WriteFile(manifest, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	thaw := s.failSVM(t, "svm-rescue")
 	s.drop(t)
 	eventually(t, "the objects cannot be read", 30*time.Second, func() bool {
 		_, err := s.objects(t, "v1", "default").Get(t.Context(), "object-000002", metav1.GetOptions{})
@@ -234,7 +243,7 @@ func testRescue(t *testing.T, _ *testbed.Full, s *subject) {
 		list, err := s.objects(t, "v1", "").List(t.Context(), metav1.ListOptions{Limit: 100})
 		return err == nil && len(list.Items) == 3
 	})
-	thaw()
+	thaw(t)
 	s.run(t, "migrate", s.name, "--yes").want(t, 0, "migrated")
 	s.stored(t, map[string]int{"v1": 3})
 	s.run(t, "retire", "v1beta1", s.name, "--yes").want(t, 0, "retired v1beta1")

@@ -173,11 +173,7 @@ func testSlowWebhook(t *testing.T, bed *testbed.Full, _ *subject) {
 	if report.Evidence == nil || !report.Evidence.Complete || report.Evidence.Passes < 2 {
 		t.Errorf("evidence %+v", report.Evidence)
 	}
-	for _, step := range report.Steps {
-		if step.Objects != nil {
-			t.Logf("%s: %+v", step.ID, *step.Objects)
-		}
-	}
+	r.steps(t)
 
 	// Long after the flip nothing has to be waited for.
 	begin = time.Now()

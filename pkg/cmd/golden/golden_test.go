@@ -19,7 +19,7 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/cmd"
 )
 
-var update = flag.Bool("update", false, "write what the commands print into the scripts") //nolint:gochecknoglobals // a test flag
+var update = flag.Bool("update", false, "write what the commands print into the scripts")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"crdver": crdver})
