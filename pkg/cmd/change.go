@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,10 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/plan"
 	"github.com/crdver/kubectl-crdver/pkg/source"
 )
+
+// maxConcurrency bounds --concurrency: more requests at a time than this help no
+// API server, and each costs memory here.
+const maxConcurrency = 1024
 
 // changeFlags are the flags of every changing command.
 type changeFlags struct {
@@ -95,11 +100,11 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 	if _, err := labels.Parse(c.selector); err != nil {
 		return UsageErrorf(command, "invalid --selector %q: %w", c.selector, err)
 	}
-	if c.concurrency < 1 {
-		return UsageErrorf(command, "--concurrency must be at least 1")
+	if c.concurrency < 1 || c.concurrency > maxConcurrency {
+		return UsageErrorf(command, "--concurrency must be from 1 to %d", maxConcurrency)
 	}
-	if c.qps < 0 {
-		return UsageErrorf(command, "--qps must not be negative")
+	if !(c.qps >= 0) || math.IsInf(c.qps, 0) { // NaN is neither.
+		return UsageErrorf(command, "--qps must be a number that is not negative")
 	}
 	if c.fieldManager == "" || len(c.fieldManager) > 128 {
 		return UsageErrorf(command, "--field-manager must have 1 to 128 characters")

@@ -97,7 +97,7 @@ func readManifests[T any](ctx context.Context, r reading, work func(lifecycle.St
 		r.Warn(fmt.Sprintf("status in a manifest has no effect, ignored: %s and %d more", status[0], len(status)-1))
 	}
 	if summary.Skipped > 0 {
-		fmt.Fprintf(r.ErrOut, "Skipped %d documents that are not CustomResourceDefinitions\n", summary.Skipped)
+		r.note(fmt.Sprintf("Skipped %d documents that are not CustomResourceDefinitions", summary.Skipped))
 	}
 	return results, nil
 }
@@ -143,9 +143,12 @@ func readCluster[T any](ctx context.Context, r reading, client cluster.Interface
 // noteEmpty says on stderr that there is nothing, as kubectl does.
 func (r reading) noteEmpty(found int) {
 	if found == 0 {
-		fmt.Fprintln(r.ErrOut, "No resources found")
+		r.note("No resources found")
 	}
 }
+
+// note writes a line to stderr. That it is not read is no reason to fail.
+func (r reading) note(text string) { _, _ = fmt.Fprintln(r.ErrOut, text) }
 
 // printer returns the printer of the flags; an unknown format is a mistake in
 // how the command was called.

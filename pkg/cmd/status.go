@@ -133,7 +133,9 @@ func printStatus(f *Factory, printer *printers.Printer, reports []crdReport, det
 	if detailed {
 		for i, report := range reports {
 			if i > 0 {
-				fmt.Fprintln(f.Out)
+				if _, err := fmt.Fprintln(f.Out); err != nil {
+					return fmt.Errorf("writing the answer: %w", err)
+				}
 			}
 			if err := report.detail.Print(f.Out); err != nil {
 				return err

@@ -69,7 +69,7 @@ func BenchmarkMigrate(b *testing.B) {
 						runBare()
 						runEngine()
 					}
-					serial.add(benchSerial, relay, func() { runSerial(b, dynamic.Namespace(benchNamespace(3*round + 2))) })
+					serial.add(benchSerial, relay, func() { runSerial(b, dynamic.Namespace(benchNamespace(3*round+2))) })
 				}
 				b.StopTimer()
 				if _, err := storagemigration.Pass(b.Context(), objects, storagemigration.PassOptions{}); err != nil { // What is left.
