@@ -15,8 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	// The authentication plugins that kubeconfigs may name.
-	_ "k8s.io/client-go/plugin/pkg/client/auth"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // The authentication plugins that kubeconfigs may name.
 
 	"github.com/crdver/kubectl-crdver/pkg/cmd"
 )
@@ -30,7 +29,7 @@ const completionName = "kubectl_complete-crdver"
 const patience = time.Second
 
 // version is set by the release with -ldflags "-X main.version=v1.2.3".
-var version string //nolint:gochecknoglobals // only the linker can set it
+var version string
 
 func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}

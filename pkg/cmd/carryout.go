@@ -80,8 +80,10 @@ func (c *change) showOnly(plans []v1alpha1.Plan) error {
 			if err := printers.WritePlan(c.Out, p); err != nil {
 				return fmt.Errorf("printing the plan: %w", err)
 			}
-			fmt.Fprintf(c.Out, "customresourcedefinition.apiextensions.k8s.io/%s %s%s\n",
-				p.Target.CRD.Name, pendingVerb(p), c.dryRunNote())
+			if _, err := fmt.Fprintf(c.Out, "customresourcedefinition.apiextensions.k8s.io/%s %s%s\n",
+				p.Target.CRD.Name, pendingVerb(p), c.dryRunNote()); err != nil {
+				return fmt.Errorf("printing the plan: %w", err)
+			}
 		}
 	}
 	if err := blocked(plans); err != nil {
@@ -147,7 +149,7 @@ func (c *change) savePlans(plans []v1alpha1.Plan) error {
 		return fmt.Errorf("saving the plan: %w", err)
 	}
 	if blocked(plans) == nil {
-		fmt.Fprintf(c.ErrOut, "Plan saved. To carry it out: kubectl crdver apply -f %s\n", c.flags.planOut)
+		c.tell("Plan saved. To carry it out: kubectl crdver apply -f %s\n", c.flags.planOut)
 	}
 	return nil
 }

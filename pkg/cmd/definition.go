@@ -44,7 +44,7 @@ func (d *definitionFlags) load(ctx context.Context, f *Factory, version string) 
 	found.names = strings.Join(d.files.Filenames, ",") + d.files.Kustomize
 	crds, err := source.Manifests(ctx, f.IOStreams, d.files)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // source names the file
+		return nil, err
 	}
 	for _, one := range crds {
 		if one.Version(version) != nil {

@@ -141,6 +141,7 @@ func conditionNotes(s lifecycle.State) []string {
 			good = apiextensionsv1.ConditionFalse
 		case apiextensionsv1.StorageMigrating:
 			continue // Told with the reasons not to trust storedVersions.
+		case apiextensionsv1.Established, apiextensionsv1.NamesAccepted, apiextensionsv1.KubernetesAPIApprovalPolicyConformant:
 		}
 		if condition.Status != good {
 			notes = append(notes, fmt.Sprintf("condition %s is %s (%s): %s", condition.Type, condition.Status, condition.Reason, condition.Message))

@@ -187,7 +187,7 @@ func TestPrintErrorIsBounded(t *testing.T) {
 func TestUsageErrorMarksOnce(t *testing.T) {
 	inner := UsageErrorf(&cobra.Command{Use: "inner"}, "bad: %w", http.ErrNoCookie)
 	outer := UsageError(&cobra.Command{Use: "outer"}, inner)
-	if outer != inner {
+	if outer != inner { //nolint:errorlint // the very same
 		t.Errorf("marked twice: %#v", outer)
 	}
 	if !errors.Is(outer, http.ErrNoCookie) {

@@ -99,6 +99,12 @@ func (f *Factory) Context() (string, error) {
 	return raw.CurrentContext, nil
 }
 
+// tell writes to standard error what is not the answer. That it cannot be
+// written, because nobody reads it, ends nothing.
+func (f *Factory) tell(format string, args ...any) {
+	_, _ = fmt.Fprintf(f.ErrOut, format, args...)
+}
+
 // Warn prints a warning of our own the way those of the server are printed.
 func (f *Factory) Warn(text string) { f.warnings.print(text) }
 

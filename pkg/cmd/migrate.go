@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
@@ -90,7 +89,7 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 	})
 	var none *source.NoneFitsError
 	if errors.As(err, &none) {
-		fmt.Fprintf(f.ErrOut, "Nothing to migrate: the %d CustomResourceDefinitions store their objects at their storage version.\n", none.Looked)
+		f.tell("Nothing to migrate: the %d CustomResourceDefinitions store their objects at their storage version.\n", none.Looked)
 		if o.flags.output == "" {
 			return nil
 		}

@@ -60,7 +60,7 @@ func (c *change) confirmStep(plans []v1alpha1.Plan) func(context.Context, v1alph
 // question reads one line. The reader is left behind when the context ends:
 // nothing else reads from the terminal then.
 func (c *change) question(ctx context.Context, text string) (string, error) {
-	fmt.Fprint(c.ErrOut, text)
+	c.tell("%s", text)
 	type line struct {
 		text string
 		err  error
@@ -72,7 +72,7 @@ func (c *change) question(ctx context.Context, text string) (string, error) {
 	}()
 	select {
 	case <-ctx.Done():
-		fmt.Fprintln(c.ErrOut)
+		c.tell("\n")
 		return "", fmt.Errorf("waiting for an answer: %w", context.Cause(ctx))
 	case answer := <-answers:
 		if answer.err != nil && !errors.Is(answer.err, io.EOF) {
@@ -102,5 +102,5 @@ func (o onlyOne) Read(p []byte) (int, error) {
 	if len(p) > 1 {
 		p = p[:1]
 	}
-	return o.Reader.Read(p)
+	return o.Reader.Read(p) //nolint:wrapcheck // io.EOF has to stay what it is
 }

@@ -57,7 +57,7 @@ type crdReport struct {
 }
 
 // MarshalJSON makes --sort-by see the item.
-func (r crdReport) MarshalJSON() ([]byte, error) { return json.Marshal(r.item) }
+func (r crdReport) MarshalJSON() ([]byte, error) { return json.Marshal(r.item) } //nolint:wrapcheck // it is encoding/json that asks
 
 func newStatusCommand(f *Factory) *cobra.Command {
 	o := statusOptions{print: printers.NewFlags()}

@@ -26,7 +26,7 @@ func TestNotBefore(t *testing.T) {
 	entry := func(field string, ago time.Duration) metav1.ManagedFieldsEntry {
 		at := metav1.NewTime(now.Add(-ago))
 		return metav1.ManagedFieldsEntry{
-			Manager: field, Time: &at, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:` + field + `":{}}}`)},
+			Manager: field, Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:` + field + `":{}}}`),
 		}
 	}
 	for name, test := range map[string]struct {

@@ -69,7 +69,7 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 		}
 		body, err := plan.Body(*r.step.Patch, c.UID, c.ResourceVersion)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it says what failed
+			return nil, err
 		}
 		after, err := r.Cluster.CRDs().Patch(ctx, c.Name, cluster.PatchRequest{
 			Type: types.JSONPatchType, Body: body, Subresource: r.step.Patch.Subresource, FieldManager: r.FieldManager,

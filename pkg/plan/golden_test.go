@@ -18,7 +18,7 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/printers"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew") //nolint:gochecknoglobals // a test flag
+var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestPlans compares the plan of each case in testdata/plan with its goldens,
 // as a document and as people see it.

@@ -38,7 +38,7 @@ func Build(state lifecycle.State, cluster v1alpha1.ClusterIdentity, intent v1alp
 	case v1alpha1.VerbPromote:
 		err = b.promote()
 	case v1alpha1.VerbMigrate:
-		err = b.migrate()
+		b.migrate()
 	case v1alpha1.VerbRetire:
 		err = b.retire()
 	case v1alpha1.VerbDeprecate:

@@ -39,17 +39,16 @@ func (b *builder) promote() error {
 
 // migrate plans: every object persisted at the storage version, and
 // storedVersions exactly that.
-func (b *builder) migrate() error {
+func (b *builder) migrate() {
 	if !b.migrationPending() && !b.intent.Force && !b.narrowed() {
-		return nil
+		return
 	}
 	if blockers := b.state.MayMigrate(); b.endpoint() == "" {
 		b.block(blockers...)
-		return nil
+		return
 	}
 	b.rehearse(b.state.Storage)
 	b.rewrite()
-	return nil
 }
 
 // narrowed reports whether only some of the objects are migrated.

@@ -50,8 +50,10 @@ func WritePlan(w io.Writer, plan v1alpha1.Plan) error {
 	}
 	writeBlockers(&t, plan.Blockers)
 	writeSummary(&t, plan)
-	_, err := io.WriteString(w, t.String())
-	return err
+	if _, err := io.WriteString(w, t.String()); err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	return nil
 }
 
 // planTitle returns "promote v1 of crontabs.stable.example.com".

@@ -44,8 +44,10 @@ func WriteReport(w io.Writer, report v1alpha1.Report) error {
 	if report.Resume != "" {
 		t.line(2, "to continue: %s", report.Resume)
 	}
-	_, err := io.WriteString(w, t.String())
-	return err
+	if _, err := io.WriteString(w, t.String()); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
 }
 
 func notRun(steps []v1alpha1.StepReport) []string {

@@ -13,7 +13,7 @@ import (
 var buildDir string
 
 func TestMain(m *testing.M) {
-	os.Exit(runTests(m)) //nolint:forbidigo // This is the main of the tests.
+	os.Exit(runTests(m))
 }
 
 func runTests(m *testing.M) int {
