@@ -73,7 +73,7 @@ func (c *change) question(ctx context.Context, text string) (string, error) {
 	select {
 	case <-ctx.Done():
 		c.tell("\n")
-		return "", fmt.Errorf("waiting for an answer: %w", context.Cause(ctx))
+		return "", fmt.Errorf("waiting for an answer (nothing was changed after the question): %w", context.Cause(ctx))
 	case answer := <-answers:
 		if answer.err != nil && !errors.Is(answer.err, io.EOF) {
 			return "", fmt.Errorf("reading the answer: %w", answer.err)

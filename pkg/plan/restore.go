@@ -25,5 +25,6 @@ func (b *builder) restore() error {
 	if bogus := b.state.BogusStored(); len(bogus) > 0 {
 		b.warn("status.storedVersions lists %s, which spec.versions does not have", join(bogus))
 	}
+	b.warn("%s is added unserved, which makes objects readable that are stored at it; to serve it too: %s", version, b.command("restore", version))
 	return b.addVersion()
 }

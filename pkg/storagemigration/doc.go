@@ -46,6 +46,10 @@
 // code, and a version that is no longer served answers 404 for every path
 // (cluster.AboutObject). Everything else is a failure, and a failure is no proof.
 //
+// What is rewritten is at V, too, by the same premise; that a clean pass is asked
+// for nevertheless is what finds out that the premise does not hold. The price is
+// that objects which a webhook changes with every write are never found clean.
+//
 // # What the proof needs
 //
 // Every server persists at V from B on. Servers learn of a flip from a watch,

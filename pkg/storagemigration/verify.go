@@ -112,6 +112,6 @@ func whyNotClean(passes int, last PassResult) string {
 	if len(last.Rewritten) > 0 {
 		example = ", such as " + display(last.Rewritten[0]) + ","
 	}
-	return fmt.Sprintf("%d objects%s were persisted in another form again in pass %d: a server still persists at another version",
+	return fmt.Sprintf("%d objects%s had to be rewritten again in pass %d: a server still persists at another version, or a webhook changes them with every write",
 		last.Counts.Rewritten, example, passes)
 }
