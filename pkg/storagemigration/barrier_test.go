@@ -154,7 +154,7 @@ func TestBarrierWaitsForASlowServer(t *testing.T) {
 
 	// The hash shows it.
 	options := barrierOptions()
-	options.Timeout = 3 * time.Second
+	options.Timeout = 5 * time.Second
 	err = storagemigration.Barrier(ctx, balanced, options)
 	t.Logf("with the hash: %v", err)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "a server that has not switched") {
@@ -242,7 +242,7 @@ func TestBarrierEndsWithItsContext(t *testing.T) {
 	time.AfterFunc(300*time.Millisecond, cancel)
 	begin := time.Now()
 	err := storagemigration.Barrier(ctx, newCluster(t, bed.Config()), barrierOptions()) // Nobody flips.
-	if !errors.Is(err, context.Canceled) || time.Since(begin) > 2*time.Second {
+	if !errors.Is(err, context.Canceled) || time.Since(begin) > 10*time.Second {
 		t.Errorf("%v after %s", err, time.Since(begin))
 	}
 }
@@ -252,8 +252,8 @@ func TestBarrierEndsWithItsContext(t *testing.T) {
 // migration and a clean verification. NotBefore is the way to see it.
 func TestVerifyWaitsForWritesInHand(t *testing.T) {
 	t.Parallel()
-	const n, held = 20, 6 * time.Second
-	slow := &slowAdmission{entered: make(chan struct{}), hold: held}
+	const n = 20
+	slow := &slowAdmission{entered: make(chan struct{}), release: make(chan struct{})}
 	bed := startWithCronTabs(t, n, testbed.InProcessOptions{Admission: slow})
 	client := dynamicClient(t, bed.Config(), "v1beta1").Namespace("b")
 
@@ -263,7 +263,6 @@ func TestVerifyWaitsForWritesInHand(t *testing.T) {
 		written <- err
 	}()
 	<-slow.entered // The server has taken it on.
-	flipped := time.Now()
 	flipAndWait(t, bed)
 	objects := cronTabs(t, bed.Config(), "v1")
 	if _, err := storagemigration.Pass(t.Context(), objects, storagemigration.PassOptions{}); err != nil {
@@ -281,7 +280,8 @@ func TestVerifyWaitsForWritesInHand(t *testing.T) {
 	}
 
 	// The verification that takes such writes into account.
-	verified, err := storagemigration.Verify(t.Context(), objects, storagemigration.VerifyOptions{NotBefore: flipped.Add(held + time.Second)})
+	time.AfterFunc(time.Second, func() { close(slow.release) })
+	verified, err := storagemigration.Verify(t.Context(), objects, storagemigration.VerifyOptions{NotBefore: time.Now().Add(5 * time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,10 +295,11 @@ func TestVerifyWaitsForWritesInHand(t *testing.T) {
 	wantStored(t, bed, map[string]int{"v1": n})
 }
 
-// slowAdmission holds the first update that sets spec.image to "slow".
+// slowAdmission holds the first update that sets spec.image to "slow" until it is
+// released.
 type slowAdmission struct {
 	entered chan struct{}
-	hold    time.Duration
+	release chan struct{}
 	once    sync.Once
 }
 
@@ -318,7 +319,7 @@ func (s *slowAdmission) Validate(ctx context.Context, attributes admission.Attri
 	s.once.Do(func() {
 		close(s.entered)
 		select {
-		case <-time.After(s.hold):
+		case <-s.release:
 		case <-ctx.Done():
 		}
 	})

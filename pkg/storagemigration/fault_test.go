@@ -110,7 +110,7 @@ func TestPassGivesUpWhenTheServerStaysAway(t *testing.T) {
 			if result.Complete || result.Counts.Listed < 50-16 || result.Counts.Listed > 50+16 {
 				t.Errorf("result: %+v", result)
 			}
-			if took > 8*time.Second {
+			if took > 30*time.Second {
 				t.Errorf("it took %s", took)
 			}
 		})
@@ -164,7 +164,7 @@ func TestPassWaitsAsLongAsItIsTold(t *testing.T) {
 		t.Fatalf("%+v, %v, %d patches", result, err, len(times))
 	}
 	for i := range 2 {
-		if waited := times[i+1].Sub(times[i]); waited < time.Second || waited > 3*time.Second {
+		if waited := times[i+1].Sub(times[i]); waited < time.Second || waited > 15*time.Second {
 			t.Errorf("attempt %d came %s after the one before", i+2, waited)
 		}
 	}

@@ -229,7 +229,7 @@ func TestPassIsCancelled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, errStop) {
 		t.Errorf("error: %v", err)
 	}
-	if took := time.Since(cancelled); took > 2*time.Second {
+	if took := time.Since(cancelled); took > 10*time.Second {
 		t.Errorf("it took %s to stop", took)
 	}
 	wantSum(t, result)
@@ -273,7 +273,7 @@ func TestPassIsCancelledWhileServerHangs(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || result.Counts.Listed != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if took := time.Since(begin); took > 3*time.Second {
+	if took := time.Since(begin); took > 15*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }

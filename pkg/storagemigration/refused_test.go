@@ -205,7 +205,7 @@ func TestPassTellsWhyNothingCanBeListed(t *testing.T) {
 				t.Fatalf("%+v, %v", result, err)
 			}
 			t.Logf("after %s: %v", time.Since(begin), err)
-			if took := time.Since(begin); took > 10*time.Second {
+			if took := time.Since(begin); took > 30*time.Second {
 				t.Errorf("it took %s to say so", took)
 			}
 			failure := cluster.Explain(err)
