@@ -368,6 +368,3 @@ func TestTieLive(t *testing.T) {
 		t.Errorf("items %+v", items)
 	}
 }
-
-// TestReadingMistakes is must-show 10: a table of what is answered with one line
-// on stderr, nothing on stdout, and exit code 1.

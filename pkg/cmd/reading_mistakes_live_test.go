@@ -16,6 +16,8 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
+// TestReadingMistakes is must-show 10: a table of what is answered with one line
+// on stderr, nothing on stdout, and exit code 1.
 func TestReadingMistakes(t *testing.T) {
 	s := startServer(t)
 	empty := s.must(t, "sort")

@@ -155,9 +155,13 @@ func normalize(text string) string {
 	} {
 		text = regexp.MustCompile(r[0]).ReplaceAllString(text, r[1])
 	}
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+	// How far a slow step is comes only where it is slow.
+	howFar := regexp.MustCompile(`^ +\d+ of \d+(, \d+/s.*)?$`)
+	var lines []string
+	for _, line := range strings.Split(text, "\n") {
+		if !howFar.MatchString(line) {
+			lines = append(lines, strings.TrimRight(line, " "))
+		}
 	}
 	return strings.Join(lines, "\n")
 }

@@ -25,6 +25,10 @@ import (
 // an entry back only as long as some server still serves the version.
 const maxCleanPasses = 5
 
+// barrierTimeout bounds the barrier. It makes dozens of new connections: behind
+// a slow link or on a busy server they alone take a minute.
+const barrierTimeout = 5 * time.Minute
+
 // objects returns the objects through the step's endpoint.
 func (r *run) objects() cluster.Objects { return r.Cluster.Objects(r.resource(r.step.Endpoint)) }
 
@@ -95,7 +99,9 @@ func (r *run) barrier(ctx context.Context) error {
 	if c.StorageVersion != r.step.Version {
 		return refusef("the storage version is %s, not %s", c.StorageVersion, r.step.Version)
 	}
-	options := storagemigration.BarrierOptions{Resource: r.resource(r.step.Endpoint), FieldManager: r.FieldManager}
+	options := storagemigration.BarrierOptions{
+		Resource: r.resource(r.step.Endpoint), FieldManager: r.FieldManager, Timeout: barrierTimeout,
+	}
 	if r.step.Endpoint == c.StorageVersion {
 		// Discovery gives the hash only as long as the storage version is served.
 		options.ExpectedHash = storagemigration.StorageVersionHash(c.Group, c.StorageVersion, c.Kind)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -198,6 +199,23 @@ func (s *server) keepOnlyV1() {
 		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name != "v1" })
 	})
 	s.must(err)
+}
+
+// waitUntilGone waits until the server's handler, which follows the CRD on its
+// own, no longer knows the versions that an object's entries name.
+func (s *server) waitUntilGone(name string) {
+	s.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetAPIVersion(group + "/v1")
+	object.SetKind(testbed.CronTabKind)
+	object.SetName(name)
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		_, err := s.at("v1").Apply(s.Context(), name, object, metav1.ApplyOptions{FieldManager: "probe", DryRun: []string{metav1.DryRunAll}})
+		if err != nil && strings.Contains(err.Error(), "invalid group/version") {
+			return
+		}
+	}
+	s.Fatal("the server still knows the removed versions")
 }
 
 // knowsV1 asks the schema of v1 as it is on the server.

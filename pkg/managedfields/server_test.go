@@ -58,6 +58,7 @@ func applyAfterRemoval(s *server) {
 	s.patch("v1", "control", ourName, `{}`) // Migrated, but with its old entries.
 
 	s.keepOnlyV1()
+	s.waitUntilGone("control")
 
 	if err := s.apply("v1", "control", "a", `{cronSpec: a}`); err == nil || !strings.Contains(err.Error(), "request to convert CR to an invalid group/version") {
 		s.Errorf("without the move, the apply must fail as in fact 5; got %v", err)
@@ -114,6 +115,7 @@ func TestOneGoneVersionSpoilsAll(t *testing.T) {
 	s.storeAtV1()
 	s.patch("v1", "object", ourName, `{}`)
 	s.keepOnlyV1()
+	s.waitUntilGone("object")
 	before := []string{"a Apply v1alpha1", "b Apply v1beta1"}
 	s.wantOwners("object", before...)
 

@@ -136,6 +136,7 @@ func TestV1beta1IsConverted(t *testing.T) {
 	}
 }
 
+// TestStatusOfManifest is case 19.
 func TestStatusOfManifest(t *testing.T) {
 	a := manifest("as.example.com", "v1beta1", "v1")
 	for status, dropped := range map[string]bool{
@@ -157,9 +158,6 @@ func TestStatusOfManifest(t *testing.T) {
 		}
 	}
 }
-
-// endless is a reader without an end.
-type endless struct{ pattern string }
 
 func FuzzLoad(f *testing.F) {
 	for _, text := range []string{

@@ -87,7 +87,9 @@ func places(found []crd.CRD) []string {
 	return places
 }
 
-// TestStatusOfManifest is case 19.
+// endless is a reader without an end.
+type endless struct{ pattern string }
+
 func (e endless) Read(p []byte) (int, error) {
 	for i := range p {
 		p[i] = e.pattern[i%len(e.pattern)]

@@ -54,6 +54,7 @@ func (b *barrier) waitForCanary(ctx context.Context, objects cluster.Objects, ob
 		version   = object.ResourceVersion
 		conflicts = 0
 		attempt   = 0
+		rewritten = 0
 	)
 	for unchanged := 0; unchanged < stable; {
 		patched, err := objects.PatchMetadata(ctx, key, cluster.PatchRequest{
@@ -71,7 +72,9 @@ func (b *barrier) waitForCanary(ctx context.Context, objects cluster.Objects, ob
 		case err == nil:
 			// This very patch was stored: a server had persisted it in another form.
 			unchanged, version = 0, patched.ResourceVersion
-			b.last = fmt.Sprintf("object %s, which servers rewrite back and forth", display(key))
+			if rewritten++; rewritten > 1 { // The first time is what a migration is for.
+				b.last = fmt.Sprintf("object %s, which servers rewrite back and forth", display(key))
+			}
 		case apierrors.IsConflict(err) && cluster.AboutObject(err, resource, key.Name):
 			// Somebody else wrote it, which says nothing about servers.
 			if conflicts++; conflicts > canaryConflicts {

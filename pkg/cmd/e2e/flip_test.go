@@ -18,8 +18,8 @@ import (
 const (
 	flipCRDs    = 10
 	flipRounds  = 5
-	flipObjects = 40
-	flipWrites  = 40
+	flipObjects = 15
+	flipWrites  = 24
 )
 
 // TestFlipAndMigrateBackToBack promotes to and fro, 50 times, with a burst of

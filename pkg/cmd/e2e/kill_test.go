@@ -23,7 +23,7 @@ import (
 
 const (
 	killRuns    = 20
-	killObjects = 100
+	killObjects = 80
 	killWorkers = 5
 )
 
