@@ -23,7 +23,7 @@ func (t *textWriter) line(indent int, format string, args ...any) {
 		}
 	}
 	t.WriteString(strings.Repeat(" ", indent))
-	fmt.Fprintf(t, format, args...)
+	t.WriteString(fmt.Sprintf(format, args...))
 	t.WriteByte('\n')
 }
 

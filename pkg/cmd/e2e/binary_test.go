@@ -13,7 +13,7 @@ import (
 var buildDir string
 
 func TestMain(m *testing.M) {
-	os.Exit(runTests(m))
+	os.Exit(runTests(m)) //nolint:forbidigo // this is the main of the tests
 }
 
 func runTests(m *testing.M) int {

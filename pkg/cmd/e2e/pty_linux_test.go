@@ -47,7 +47,7 @@ func (b *bed) openTerminal(t *testing.T, args ...string) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer slave.Close()
+	defer slave.Close() //nolint:errcheck // there is nobody to tell
 	x := &terminal{t: t, master: master, drained: make(chan struct{})}
 	x.command = exec.CommandContext(t.Context(), path, append(args, "--kubeconfig", b.kubeconfig)...)
 	x.command.Stdin, x.command.Stdout, x.command.Stderr = slave, &x.stdout, slave

@@ -72,7 +72,7 @@ func TestWithoutATerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stdin.Close()
+	defer stdin.Close() //nolint:errcheck // there is nobody to tell
 	if out, _ := command.CombinedOutput(); command.ProcessState.ExitCode() != 3 {
 		t.Errorf("exit code %d: %s", command.ProcessState.ExitCode(), out)
 	}

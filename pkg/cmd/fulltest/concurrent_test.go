@@ -59,12 +59,12 @@ func balance(t *testing.T, servers ...*rest.Config) string {
 
 // relay copies both ways until one side ends.
 func relay(client net.Conn, address string) {
-	defer client.Close()
+	defer client.Close() //nolint:errcheck // there is nobody to tell
 	server, err := net.Dial("tcp", address)
 	if err != nil {
 		return
 	}
-	defer server.Close()
+	defer server.Close() //nolint:errcheck // there is nobody to tell
 	done := make(chan struct{}, 2)
 	for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
 		go func() {

@@ -32,7 +32,7 @@ func crdver() {
 	root.SetArgs(os.Args[1:])
 	err := root.ExecuteContext(context.Background())
 	cmd.PrintError(os.Stderr, err)
-	os.Exit(cmd.ExitCode(err))
+	os.Exit(cmd.ExitCode(err)) //nolint:forbidigo // this is the main of the plugin, for the tests
 }
 
 // TestScripts runs the scripts. "exits CODE crdver ..." is a command that must
