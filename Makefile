@@ -27,7 +27,8 @@ install: build ## Install both into PREFIX/bin, or into GOPATH/bin
 	ln -sf kubectl-crdver '$(BINDIR)/kubectl_complete-crdver'
 
 test: build controlplane ## Run all tests, building the control plane if there is none
-	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" go test -tags controlplane -timeout $(TIMEOUT) $(TESTFLAGS) ./...
+	@# One package at a time: each runs servers and uses both cores of a small machine.
+	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" go test -p 1 -tags controlplane -timeout $(TIMEOUT) $(TESTFLAGS) ./...
 
 test-unit: ## Run the tests that need no API server
 	go test -short $(TESTFLAGS) ./...

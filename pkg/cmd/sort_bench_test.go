@@ -105,18 +105,42 @@ func runBenchClient(b *testing.B, name, kubeconfig string, words []string) usage
 	var stderr strings.Builder
 	command.Stdout, command.Stderr = io.Discard, &stderr
 	start := time.Now()
-	if err := command.Run(); err != nil {
+	if err := command.Start(); err != nil {
+		b.Fatalf("%s: %v", name, err)
+	}
+	done := make(chan struct{})
+	peak := make(chan float64)
+	go func() { peak <- watchMemory(command.Process.Pid, done) }()
+	err := command.Wait()
+	wall := time.Since(start)
+	close(done)
+	if err != nil {
 		b.Fatalf("%s: %v\n%s", name, err, stderr.String())
 	}
-	wall := time.Since(start)
-	taken, ok := command.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		b.Fatal("no resource usage")
-	}
-	return usage{
-		wall: wall,
-		cpu:  command.ProcessState.UserTime() + command.ProcessState.SystemTime(),
-		peak: float64(taken.Maxrss) / 1024, // In KB on Linux.
+	return usage{wall: wall, cpu: command.ProcessState.UserTime() + command.ProcessState.SystemTime(), peak: <-peak}
+}
+
+// watchMemory returns the peak memory of a process, in MB, as the kernel counts
+// it. What the kernel says of a process that has ended is of no use: it is at
+// least the memory of the process that started it, which is a whole API server.
+func watchMemory(pid int, done <-chan struct{}) float64 {
+	var peak float64
+	for {
+		select {
+		case <-done:
+			return peak
+		case <-time.After(2 * time.Millisecond):
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			continue // It has ended.
+		}
+		for line := range strings.Lines(string(status)) {
+			var kilobytes float64
+			if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kilobytes); n == 1 {
+				peak = max(peak, kilobytes/1024)
+			}
+		}
 	}
 }
 
