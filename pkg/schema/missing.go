@@ -4,63 +4,20 @@ import (
 	"maps"
 	"slices"
 
-	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Missing returns the paths of the fields that another schema describes and
 // this one does not know: pruning drops them from every object that is written
-// at this schema's version. "[*]" stands for list items and map keys, and
-// ".*" for fields that the other schema preserves without describing them.
+// at this schema's version. It is upstream's pruning of a sample of the other
+// schema that finds them. "[*]" stands for list items and map keys, and "*"
+// for fields that the other schema preserves without describing them.
 func (s *Schema) Missing(other *Schema) []string {
-	var paths []string
-	if s.root == nil || other.root == nil {
-		return nil
-	}
-	missing(other.root, s.root, "", &paths)
-	return paths
-}
-
-func missing(from, to *structuralschema.Structural, path string, paths *[]string) {
-	if to.XPreserveUnknownFields {
-		return
-	}
-	if from.XPreserveUnknownFields {
-		*paths = append(*paths, path+".*")
-	}
-	var values *structuralschema.Structural
-	open := to.AdditionalProperties != nil
-	if open {
-		values = to.AdditionalProperties.Structural
-	}
-	for _, name := range slices.Sorted(maps.Keys(from.Properties)) {
-		if path == "" && metaField(name) {
-			continue
-		}
-		field := from.Properties[name]
-		at := name
-		if path != "" {
-			at = path + "." + name
-		}
-		known, ok := to.Properties[name]
-		switch {
-		case ok:
-			missing(&field, &known, at, paths)
-		case !open:
-			*paths = append(*paths, at)
-		case values != nil:
-			missing(&field, values, at, paths)
-		}
-	}
-	if from.Items != nil && to.Items != nil {
-		missing(from.Items, to.Items, path+"[*]", paths)
-	}
-	if from.AdditionalProperties == nil || from.AdditionalProperties.Structural == nil {
-		return
-	}
-	switch {
-	case !open:
-		*paths = append(*paths, path+"[*]")
-	case values != nil:
-		missing(from.AdditionalProperties.Structural, values, path+"[*]", paths)
-	}
+	before := other.Sample()
+	after := runtime.DeepCopyJSON(before)
+	pruning.Prune(after, s.root, true)
+	dropped := map[string]bool{}
+	compare(before, after, nil, "", dropped)
+	return slices.Sorted(maps.Keys(dropped))
 }
