@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apiversion"
@@ -29,6 +30,21 @@ type Origin struct {
 	APIVersion string
 	// Context is the kubeconfig context of a live CRD.
 	Context string
+
+	// Document is the text of the manifest; nil for a live CRD, for one of a
+	// kustomization, whose output is in no file, and for a slim copy.
+	Document *Document
+	// JSON is the manifest as it was written, in JSON; see Values.
+	JSON []byte
+	// Internal is a v1beta1 manifest as the API server validates it, with the
+	// defaults of v1beta1; nil for any other. Conversion to v1 hides mistakes that
+	// the server refuses: fields that are set both for all versions and for one.
+	Internal *apiextensions.CustomResourceDefinition
+	// UnknownFields are the paths of fields that no CRD has. "kubectl apply" is
+	// refused for them; without strict validation the server drops them. In them,
+	// the keys of maps follow a dot: "spec.versions[0].schema.openAPIV3Schema.
+	// properties.spec.typ".
+	UnknownFields []string
 }
 
 // Live reports whether the CRD was read from a cluster. Only then do its

@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -89,7 +90,7 @@ func TestLoadErrors(t *testing.T) {
 		"API version":                  {"apiVersion: apiextensions.k8s.io/v2\nkind: CustomResourceDefinition\n", `-:1: apiVersion "apiextensions.k8s.io/v2" is not one of a CustomResourceDefinition: use apiextensions.k8s.io/v1`},
 		"no API version":               {"kind: CustomResourceDefinition\n", `-:1: apiVersion "" is not one of a CustomResourceDefinition: use apiextensions.k8s.io/v1`},
 		"in a list":                    {`{"kind":"List","apiVersion":"v1","items":[{"kind":"CustomResourceDefinition"}]}`, `-:1: apiVersion "" is not one of a CustomResourceDefinition: use apiextensions.k8s.io/v1 (items[0])`},
-		"wrong item":                   {`{"kind":"CustomResourceDefinitionList","apiVersion":"apiextensions.k8s.io/v1","items":[1]}`, "-:1: items[0]: not an object: json: cannot unmarshal number into Go value of type map[string]json.RawMessage"},
+		"wrong item":                   {`{"kind":"CustomResourceDefinitionList","apiVersion":"apiextensions.k8s.io/v1","items":[1]}`, "-:1: not an object: json: cannot unmarshal number into Go value of type map[string]json.RawMessage (items[0])"},
 		"template":                     {strings.Replace(a, "name: as", "name: '{{ .Release.Name }}'-as", 1), "-:3: " + helm + "; as it is, it is not valid YAML: did not find expected key"},
 		"template value":               {strings.Replace(a, "{plural: as}", "{app: '{{ template \"name\" . }}'}", 1), "-:1: " + helm},
 		"template key":                 {strings.Replace(a, "{plural: as}", "{'{{ .Values.key }}': x}", 1), "-:1: " + helm},
@@ -163,10 +164,13 @@ func FuzzLoad(f *testing.F) {
 	for _, text := range []string{
 		manifest("as.example.com", "v1", "v1beta1"), v1beta1Manifest, configMap, "--- |\n ---\n", "{}{}", "{{- x }}", "\ufeff...\n---",
 		"kind: CustomResourceDefinitionList\nitems: [{}, null, []]", "? [a]\n: b\n", "a: &a\n- *a\n", "!!binary x", "\xff\xfe",
+		"kind: List\napiVersion: v1\nitems: [{kind: List, apiVersion: v1, items: [{kind: CustomResourceDefinition}]}]\r\n",
+		"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: {versions: [null, {schema: {openAPIV3Schema: {items: [1]}}}]}\nx: 1e999",
 	} {
 		f.Add(text)
 	}
 	d := newDecoder()
+	located := regexp.MustCompile(`^-:\d+: .|^no CustomResourceDefinition in -: `)
 	f.Fuzz(func(t *testing.T, text string) {
 		var found []crd.CRD
 		files := Files{FilenameOptions: resource.FilenameOptions{Filenames: []string{"-"}}, Stdin: strings.NewReader(text)}
@@ -177,9 +181,18 @@ func FuzzLoad(f *testing.F) {
 		if err == nil && len(found) != summary.CRDs {
 			t.Errorf("%d CRDs, %+v", len(found), summary)
 		}
+		if err != nil && !located.MatchString(err.Error()) {
+			t.Errorf("an error without a place: %v", err)
+		}
 		for _, one := range found {
 			if one.Origin.Line < 1 || one.Origin.Line > strings.Count(text, "\n")+1 {
 				t.Errorf("line %d of %q", one.Origin.Line, text)
+			}
+			if document := one.Origin.Document; document.Offset >= 0 && !strings.HasPrefix(text[document.Offset:], string(document.Text)) {
+				t.Errorf("the document is not at byte %d of %q", document.Offset, text)
+			}
+			if _, err := one.Origin.Values(); err != nil {
+				t.Error(err)
 			}
 			Slim(one)
 		}

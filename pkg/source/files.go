@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/text/encoding/unicode"
-	"golang.org/x/text/transform"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -262,9 +260,7 @@ func (l *loader) kustomize(folder string) error {
 // stream reads the documents of one input.
 func (l *loader) stream(ctx context.Context, name string, from io.Reader) error {
 	l.read++
-	// As kubectl does: UTF-16 is decoded if a byte order mark says so.
-	text := transform.NewReader(from, unicode.BOMOverride(transform.Nop))
-	documents := newSplitter(name, text)
+	documents := newSplitter(name, from)
 	for {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("reading %s: %w", name, err)
@@ -285,10 +281,12 @@ func (l *loader) stream(ctx context.Context, name string, from io.Reader) error 
 
 // document decodes one document and hands out its CRDs.
 func (l *loader) document(doc document) error {
-	found, skipped, err := l.decoder.decode(doc)
+	found, skipped, errs := l.decoder.decode(doc)
 	l.summary.Skipped += skipped
-	if err != nil {
-		return l.broken(err)
+	for _, err := range errs {
+		if err := l.broken(err); err != nil {
+			return err
+		}
 	}
 	for _, one := range found {
 		if l.files.Selector != nil && !l.files.Selector.Matches(labels.Set(one.Labels)) {

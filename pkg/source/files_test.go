@@ -23,7 +23,8 @@ import (
 // manifest returns a CRD with versions in the order that they are given in.
 func manifest(name string, versions ...string) string {
 	plural, group, _ := strings.Cut(name, ".")
-	text := fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+	var text strings.Builder
+	fmt.Fprintf(&text, `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
   name: %s
@@ -35,9 +36,9 @@ spec:
   versions:
 `, name, plural, group, plural)
 	for i, version := range versions {
-		text += fmt.Sprintf("  - {name: %s, served: true, storage: %t, schema: {openAPIV3Schema: {type: object}}}\n", version, i == 0)
+		fmt.Fprintf(&text, "  - {name: %s, served: true, storage: %t, schema: {openAPIV3Schema: {type: object}}}\n", version, i == 0)
 	}
-	return text
+	return text.String()
 }
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  text: '{{ .Values.not.helm }}'\n"
@@ -100,7 +101,8 @@ func (e endless) Read(p []byte) (int, error) {
 func TestSizesAreBounded(t *testing.T) {
 	twenty := manifest("as.example.com", "v1") + "---\nkind: x\ntext: " + strings.Repeat("x", 20<<20)
 	if _, _, err := load(t, twenty); err == nil ||
-		err.Error() != "-:13: the document is larger than 16 MiB: split the list, or read the CRDs from the cluster" {
+		err.Error() != "-:13: the document is larger than 16 MiB: an API server takes an object of at most 3 MiB; "+
+			"split a list into documents, or read the CRDs from the cluster" {
 		t.Errorf("20 MB: %v", err)
 	}
 	for _, pattern := range []string{"x", "\n", "# comment\n"} {

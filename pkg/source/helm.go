@@ -10,19 +10,36 @@ import (
 // errHelm is the message for a manifest that Helm has yet to render (case 95).
 const errHelm = "looks like a Helm template; render it first (helm template)"
 
+// templateSigns are what of a template a text shows.
+type templateSigns struct {
+	// braces: it has "{{" somewhere, which may be somebody's text.
+	braces bool
+	// comment: a comment at the start of a line has "{{".
+	comment bool
+}
+
+func newTemplateSigns(text []byte) (signs templateSigns) {
+	if !bytes.Contains(text, []byte("{{")) {
+		return signs
+	}
+	signs.braces = true
+	for line := range bytes.Lines(text) {
+		// In a block of text every line is indented, so this is a comment.
+		if line[0] == '#' && bytes.Contains(line, []byte("{{")) {
+			signs.comment = true
+			break
+		}
+	}
+	return signs
+}
+
 // helmTemplate reports whether a document has expressions of a template. The
 // schemas of real CRDs document template languages of their own, so that "{{"
 // there, and in what kubectl remembers of them, means nothing. text is the
-// document as JSON.
-func helmTemplate(doc document, text []byte) bool {
-	if !bytes.Contains(doc.text, []byte("{{")) {
-		return false
-	}
-	for line := range bytes.Lines(doc.text) {
-		// In a block of text every line is indented, so this is a comment.
-		if line[0] == '#' && bytes.Contains(line, []byte("{{")) {
-			return true
-		}
+// object as JSON.
+func helmTemplate(signs templateSigns, text []byte) bool {
+	if !signs.braces || signs.comment {
+		return signs.comment
 	}
 	var object any
 	if json.Unmarshal(text, &object) != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // Slim returns a copy of a CRD without what takes the most memory and says
-// nothing about the life of its versions: schemas, columns, and the manifest
-// that kubectl remembers. The copy keeps nothing else of the CRD alive.
+// nothing about the life of its versions: schemas, columns, the manifest that
+// kubectl remembers, and the text that it was read from. The copy keeps nothing else of the CRD alive.
 func Slim(one crd.CRD) crd.CRD {
 	definition := *one.CustomResourceDefinition
 	definition.Spec.Versions = slices.Clone(definition.Spec.Versions)
@@ -25,5 +25,7 @@ func Slim(one crd.CRD) crd.CRD {
 		definition.Annotations = maps.Clone(definition.Annotations)
 		delete(definition.Annotations, corev1.LastAppliedConfigAnnotation)
 	}
-	return crd.CRD{CustomResourceDefinition: &definition, Origin: one.Origin}
+	origin := one.Origin
+	origin.Document, origin.JSON, origin.Internal = nil, nil, nil
+	return crd.CRD{CustomResourceDefinition: &definition, Origin: origin}
 }
