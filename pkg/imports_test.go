@@ -28,6 +28,7 @@ func arrows() map[string][]string {
 		"pkg/compat":           {apis, "pkg/apiversion", "pkg/crd", "pkg/schema"},
 		"pkg/lifecycle":        {apis, "pkg/apiversion", "pkg/crd"},
 		"pkg/validate":         {apis, "pkg/apiversion", "pkg/crd", "pkg/schema", "pkg/compat", "pkg/lifecycle"},
+		"pkg/preflight":        {apis, "pkg/apiversion", "pkg/crd", "pkg/schema", "pkg/compat", "pkg/lifecycle", "pkg/validate"},
 		"pkg/plan":             {apis, "pkg/apiversion", "pkg/crd", "pkg/schema", "pkg/lifecycle"},
 		"pkg/manifest":         {apis, "pkg/apiversion", "pkg/crd"},
 		"pkg/printers":         {apis},
@@ -36,14 +37,16 @@ func arrows() map[string][]string {
 		"pkg/usage":            {apis, "pkg/cluster", "pkg/crd"},
 		"pkg/conversion":       {apis, "pkg/cluster", "pkg/crd", "pkg/schema"},
 		"pkg/source":           {apis, "pkg/cluster", "pkg/crd", "pkg/lifecycle"},
-		"pkg/observe":          {apis, "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/lifecycle", "pkg/plan", "pkg/usage"},
+		"pkg/observe": {
+			apis, "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/lifecycle", "pkg/plan", "pkg/preflight", "pkg/usage",
+		},
 		"pkg/executor": {
 			apis, "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/lifecycle", "pkg/managedfields", "pkg/plan", "pkg/schema", "pkg/storagemigration",
 			"pkg/usage",
 		},
 		"pkg/cmd": {
 			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/executor", "pkg/lifecycle", "pkg/manifest", "pkg/observe",
-			"pkg/plan", "pkg/printers", "pkg/schema", "pkg/source", "pkg/usage", "pkg/validate",
+			"pkg/plan", "pkg/preflight", "pkg/printers", "pkg/schema", "pkg/source", "pkg/usage", "pkg/validate",
 		},
 		"pkg/cmd/fulltest":   {},
 		"pkg/testbed":        {},
@@ -57,7 +60,7 @@ func arrows() map[string][]string {
 // purePackages compute: they reach no cluster, no file and no terminal.
 func purePackages() []string {
 	return []string{
-		"pkg/apis/crdver/v1alpha1", "pkg/apiversion", "pkg/crd", "pkg/lifecycle", "pkg/schema", "pkg/compat", "pkg/validate", "pkg/plan",
+		"pkg/apis/crdver/v1alpha1", "pkg/apiversion", "pkg/crd", "pkg/lifecycle", "pkg/schema", "pkg/compat", "pkg/validate", "pkg/preflight", "pkg/plan",
 		"pkg/managedfields",
 	}
 }

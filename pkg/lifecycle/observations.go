@@ -41,6 +41,39 @@ type Observations struct {
 	Denied []Denial
 	// Terminating says that the CRD is being deleted.
 	Terminating bool
+	// Converter is the conversion webhook as the cluster has it; nil if it was not
+	// looked at, or there is none.
+	Converter *Converter
+	// Clients are the warnings that the server sends at each deprecated version,
+	// as clients see them; ClientsError says why one could not be asked, by version.
+	Clients      map[string][]string
+	ClientsError map[string]string
+}
+
+// Converter is what was found at the place that spec.conversion.webhook names.
+type Converter struct {
+	// Error says why the service, its namespace or its endpoints could not be
+	// read: then what follows says nothing.
+	Error string
+	// NamespaceMissing, NamespaceTerminating and ServiceMissing are about
+	// clientConfig.service.
+	NamespaceMissing     bool
+	NamespaceTerminating bool
+	ServiceMissing       bool
+	// ElsewhereIn are namespaces that have a service of that name.
+	ElsewhereIn []string
+	// PortMissing says that the service does not have the port; Ports are those it has.
+	PortMissing bool
+	Ports       []int32
+	// Endpoints is the number of ready endpoints of the service; nil if unknown.
+	Endpoints *int
+	// Certificates are what the webhook presented, DER, the leaf first; none if it
+	// could not be reached from here. TLSError is why the caBundle does not accept them.
+	Certificates [][]byte
+	TLSError     string
+	// Failures are the errors of the server's own conversion, by the version that
+	// objects were read at.
+	Failures map[string]string
 }
 
 // Discovery is the server's own order of the versions of one resource.

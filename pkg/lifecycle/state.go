@@ -96,9 +96,10 @@ func New(c crd.CRD, observations Observations) State {
 		if entry.DeprecationWarning != nil {
 			v.Warning = *entry.DeprecationWarning
 		}
-		for _, other := range names {
-			if apiversion.Tie(name, other) {
-				v.TiesWith = other
+		// Versions that tie are next to each other.
+		for _, j := range []int{i - 1, i + 1} {
+			if j >= 0 && j < len(names) && apiversion.Tie(name, names[j]) {
+				v.TiesWith = names[j]
 			}
 		}
 		s.Versions = append(s.Versions, v)

@@ -21,6 +21,11 @@ const (
 	KindReport      = "Report"
 	KindReportList  = "ReportList"
 	KindEvent       = "Event"
+
+	KindValidationReport = "ValidationReport"
+	KindRuleList         = "RuleList"
+	KindValidationConfig = "ValidationConfig"
+	KindPreflightReport  = "PreflightReport"
 )
 
 // GroupVersion returns crdver.dev/v1alpha1.
@@ -35,6 +40,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Plan{}, &PlanList{},
 		&Report{}, &ReportList{},
 		&Event{},
+		&ValidationReport{}, &RuleList{}, &ValidationConfig{}, &PreflightReport{},
 	)
 	return nil
 }

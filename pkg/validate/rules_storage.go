@@ -1,0 +1,16 @@
+package validate
+
+// storageRules are the rules about which versions are served and stored.
+func storageRules() []Rule {
+	return []Rule{
+		singleStorageVersion(),
+		noServedVersion(),
+		storageVersionNotServed(),
+		storageVersionDeprecated(),
+		storageVersionNotPreferred(),
+		storedVersionMissing(),
+		lowerPriorityVersionStored(),
+		migrationPending(),
+		storedVersionsUntrusted(),
+	}
+}
