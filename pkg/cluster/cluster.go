@@ -39,6 +39,14 @@ type Interface interface {
 	// Warnings makes one request for a resource at a version and returns the
 	// texts of the Warning headers of the answer.
 	Warnings(ctx context.Context, resource schema.GroupVersionResource) ([]string, error)
+	// Service returns what there is of a Service; ErrNotSupported on a server
+	// without core resources.
+	Service(ctx context.Context, namespace, name string) (Service, error)
+	// Certificates returns what a TLS server presents, the leaf first, in DER.
+	Certificates(ctx context.Context, host string, port int) ([][]byte, error)
+	// Inside reports whether this process runs in a pod, so that the names of
+	// Services lead somewhere.
+	Inside() bool
 }
 
 // CRDs reads and patches CustomResourceDefinitions.
@@ -48,6 +56,9 @@ type CRDs interface {
 	// list is continued. It stops at the first error of visit.
 	List(ctx context.Context, options ListOptions, visit func(*apiextensionsv1.CustomResourceDefinition) error) error
 	Patch(ctx context.Context, name string, request PatchRequest) (*apiextensionsv1.CustomResourceDefinition, error)
+	// DryRunCreate has the server do everything that creating a CRD takes, but
+	// store it.
+	DryRunCreate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, fieldManager string) error
 }
 
 // ListOptions narrows a list of CRDs.

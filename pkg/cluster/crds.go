@@ -71,6 +71,14 @@ func (c crds) Patch(ctx context.Context, name string, request PatchRequest) (*ap
 	return crd, nil
 }
 
+func (c crds) DryRunCreate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, fieldManager string) error {
+	options := metav1.CreateOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}
+	if _, err := c.client.Create(ctx, crd, options); err != nil {
+		return fmt.Errorf("creating CRD %s (dry run): %w", crd.Name, err)
+	}
+	return nil
+}
+
 // InconsistentContinue tells whether err says that the continue token of a list
 // has expired (410 Gone), and returns the token with which the list can go on
 // (fact 9): the rest of it is read as it is by then, so that objects that were

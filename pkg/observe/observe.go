@@ -31,6 +31,10 @@ type Options struct {
 	APIServices bool
 	// Migrations reads the in-tree StorageVersionMigrations.
 	Migrations bool
+	// Converter looks at the conversion webhook.
+	Converter bool
+	// Clients asks what clients of deprecated versions are told.
+	Clients bool
 }
 
 // Observer reads a cluster. Calls may run at the same time; what concerns more
@@ -63,6 +67,12 @@ func (o *Observer) Observe(ctx context.Context, c crd.CRD, options Options) life
 	}
 	if options.Migrations {
 		observed.Migrations, observed.MigrationsError = o.inTree(ctx, c)
+	}
+	if options.Converter {
+		observed.Converter = o.converter(ctx, c)
+	}
+	if options.Clients {
+		observed.Clients, observed.ClientsError = o.clients(ctx, c)
 	}
 	return observed
 }

@@ -1,0 +1,133 @@
+package preflight_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/preflight"
+	"github.com/crdver/kubectl-crdver/pkg/validate"
+)
+
+var update = flag.Bool("update", false, "write want.txt of each case anew")
+
+// casesDir holds a directory for each case.
+const casesDir = "../../testdata/preflight"
+
+func caseDirs(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(casesDir, "*", newFile))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	dirs := make([]string, 0, len(files))
+	for _, file := range files {
+		dirs = append(dirs, filepath.Dir(file))
+	}
+	return dirs
+}
+
+// TestCompare compares the answer of each case with what it should be, word by
+// word: what people do next depends on the words.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	for _, dir := range caseDirs(t) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			got := text(t, preflight.Compare(input(t, dir)))
+			file := filepath.Join(dir, "want.txt")
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+// TestEveryRuleHasACase finds rules of preflight that no case makes fire. Each is
+// silent in another, as no case makes all of them fire.
+func TestEveryRuleHasACase(t *testing.T) {
+	t.Parallel()
+	dirs := caseDirs(t)
+	fired := map[string]int{}
+	for _, dir := range dirs {
+		seen := map[string]bool{}
+		for _, f := range preflight.Compare(input(t, dir)).Findings {
+			if !seen[f.Rule] {
+				seen[f.Rule] = true
+				fired[f.Rule]++
+			}
+		}
+	}
+	for _, rule := range preflight.Rules() {
+		if fired[rule.ID] == 0 || fired[rule.ID] == len(dirs) {
+			t.Errorf("%s: fires in %d of %d cases", rule.ID, fired[rule.ID], len(dirs))
+		}
+	}
+}
+
+// TestRuleTexts checks what people read of a rule, and of each finding.
+func TestRuleTexts(t *testing.T) {
+	t.Parallel()
+	sentence := func(text string) bool { return strings.HasSuffix(text, ".") && text[:1] != strings.ToLower(text[:1]) }
+	for _, rule := range preflight.Rules() {
+		if rule.Severity == "" || rule.Summary == "" || strings.HasSuffix(rule.Summary, ".") || !sentence(rule.Why) || !sentence(rule.Fix) {
+			t.Errorf("%s: a text is missing, or is no sentence", rule.ID)
+		}
+	}
+	for _, dir := range caseDirs(t) {
+		for _, f := range preflight.Compare(input(t, dir)).Findings {
+			if _, ok := validate.Find(preflight.Rules(), f.Rule); !ok {
+				continue
+			}
+			if f.Message == "" || strings.HasSuffix(f.Message, ".") || strings.ContainsAny(f.Message+f.Path, "\n\t") || !sentence(f.Fix) {
+				t.Errorf("%s: %s: text %q | %q", dir, f.Rule, f.Message, f.Fix)
+			}
+		}
+	}
+}
+
+// TestAnswerFitsVerdict checks that the parts of an answer do not contradict each
+// other: steps come with what they clear, and a verdict "ok" with no error.
+func TestAnswerFitsVerdict(t *testing.T) {
+	t.Parallel()
+	for _, dir := range caseDirs(t) {
+		item := preflight.Compare(input(t, dir))
+		errors := 0
+		for _, f := range item.Findings {
+			if f.Severity == v1alpha1.SeverityError && f.Suppressed == nil {
+				errors++
+			}
+		}
+		switch item.Verdict {
+		case v1alpha1.VerdictOK, v1alpha1.VerdictUnknown:
+			if errors > 0 || len(item.Steps) > 0 {
+				t.Errorf("%s: %s with %d errors and %d steps", dir, item.Verdict, errors, len(item.Steps))
+			}
+		case v1alpha1.VerdictOKAfter:
+			if len(item.Steps) == 0 {
+				t.Errorf("%s: %s without a step", dir, item.Verdict)
+			}
+		case v1alpha1.VerdictBreaks, v1alpha1.VerdictRefused:
+			if errors == 0 {
+				t.Errorf("%s: %s without an error", dir, item.Verdict)
+			}
+		default:
+			t.Errorf("%s: verdict %q", dir, item.Verdict)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package preflight
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/crdver/kubectl-crdver/pkg/compat"
+	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/validate"
+)
+
+// maxDifferences is how many differences of a schema are told one by one.
+const maxDifferences = 10
+
+// schemas looks at the schemas that objects have to pass: with the live objects,
+// where they were looked at, and otherwise at the schemas alone.
+func (c *comparison) schemas() {
+	if c.Objects != nil {
+		c.objects()
+	}
+	for _, version := range c.oldCRD().VersionNames() {
+		next := c.newCRD().Version(version)
+		if next == nil || !next.Served && !next.Storage || sameSchema(c.oldCRD(), c.newCRD(), version) {
+			continue
+		}
+		old, changed := c.Old.Schema(version), c.New.Schema(version)
+		if old == nil || changed == nil {
+			continue
+		}
+		var texts []string
+		for _, path := range compat.Lost(old, changed) {
+			texts = append(texts, path+" is gone: it is pruned from objects")
+		}
+		for _, difference := range compat.Narrowed(old, changed) {
+			texts = append(texts, describe(difference))
+		}
+		if more := len(texts) - maxDifferences; more > 0 {
+			texts = append(texts[:maxDifferences], fmt.Sprintf("and %d more", more))
+		}
+		if len(texts) == 0 {
+			continue
+		}
+		c.add(ruleSchemaNarrowed, validate.Problem{
+			Version: version, Path: c.New.VersionPath(version, "schema"),
+			Message: fmt.Sprintf("the schema of %s takes less than before: %s%s", version, strings.Join(texts, "; "), c.evidenceNote()),
+		})
+	}
+}
+
+// describe says what a schema asks for that it did not before.
+func describe(d compat.Difference) string {
+	at := d.Path
+	if at == "" {
+		at = "the object"
+	}
+	switch {
+	case d.Kind == compat.KindRequired:
+		return at + " is required"
+	case d.From == "":
+		return fmt.Sprintf("%s: new %s %s", at, d.Kind, d.To)
+	case d.To == "":
+		return fmt.Sprintf("%s: no %s %s any more", at, d.Kind, d.From)
+	default:
+		return fmt.Sprintf("%s: %s %s instead of %s", at, d.Kind, d.To, d.From)
+	}
+}
+
+// evidenceNote says what live objects say about a narrower schema.
+func (c *comparison) evidenceNote() string {
+	switch {
+	case c.Objects == nil || c.Objects.Error != "":
+		return ""
+	case c.Objects.Complete && c.Objects.InvalidObjects == 0 && c.Objects.PrunedObjects == 0:
+		return fmt.Sprintf("; none of the %s is affected", objects(c.Objects.Checked))
+	case c.Objects.InvalidObjects == 0 && c.Objects.PrunedObjects == 0:
+		return fmt.Sprintf("; none of the %s that were looked at is affected", objects(c.Objects.Checked))
+	default:
+		return ""
+	}
+}
+
+func sameSchema(old, next crd.CRD, version string) bool {
+	a, b := old.Version(version), next.Version(version)
+	return a != nil && b != nil && apiequality.Semantic.DeepEqual(a.Schema, b.Schema) &&
+		old.Spec.PreserveUnknownFields == next.Spec.PreserveUnknownFields
+}
+
+// objects reports what the live objects say.
+func (c *comparison) objects() {
+	e := c.Objects
+	if e.Error != "" {
+		c.add(ruleObjectsUnknown, validate.Problem{
+			Message: fmt.Sprintf("after %s, the objects could not be read: %s", objects(e.Checked), e.Error),
+		})
+	}
+	of := objects(e.Checked)
+	if !e.Complete && e.Total != nil {
+		of = fmt.Sprintf("%d of %s", e.Checked, objects(*e.Total))
+	}
+	for _, version := range slices.Sorted(maps.Keys(e.Invalid)) {
+		message := fmt.Sprintf("of %s that were looked at, %d are not valid under the new schema of %s: %s",
+			of, e.InvalidObjects, version, strings.Join(worst(e.Invalid[version]), "; "))
+		if e.CriticalObjects > 0 {
+			message += fmt.Sprintf("; %d of them cannot be written at all any more, not even unchanged", e.CriticalObjects)
+		}
+		c.add(ruleObjectsInvalid, validate.Problem{Version: version, Path: c.New.VersionPath(version, "schema"), Message: message})
+	}
+	for _, version := range slices.Sorted(maps.Keys(e.Pruned)) {
+		c.add(ruleObjectsLoseFields, validate.Problem{
+			Version: version, Path: c.New.VersionPath(version, "schema"),
+			Message: fmt.Sprintf("of %s that were looked at, %d lose fields at %s: %s",
+				of, e.PrunedObjects, version, strings.Join(worst(e.Pruned[version]), "; ")),
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/apiversion"
+	"github.com/crdver/kubectl-crdver/pkg/validate"
+)
+
+// served looks at versions that clients lose.
+func (c *comparison) served() {
+	for _, name := range c.oldCRD().Served() {
+		next := c.newCRD().Version(name)
+		switch {
+		case next == nil:
+			c.lost(ruleServedRemoved, name, "is served and the manifest removes it")
+		case !next.Served:
+			c.lost(ruleServedUnserved, name, "is served and the manifest stops serving it")
+		}
+	}
+	before, after := c.oldCRD().KubectlDefault(), c.newCRD().KubectlDefault()
+	if before != "" && after != "" && before != after {
+		c.add(ruleDefaultChanged, validate.Problem{
+			Version: after, Path: c.New.VersionPath(after, "served"), Message: fmt.Sprintf("kubectl uses %s from now on instead of %s", after, before),
+		})
+	}
+}
+
+// lost reports a version that clients lose, and who they are as far as the
+// managedFields of live objects tell.
+func (c *comparison) lost(rule, version, how string) {
+	problem := validate.Problem{Version: version, Path: "spec.versions", Message: version + " " + how}
+	if i := c.newCRD().VersionIndex(version); i >= 0 {
+		problem.Path = c.New.VersionPath(version, "served")
+	}
+	users, asked := c.Users[version]
+	if slices.Contains(c.gone, version) && users.Objects == 0 {
+		return // It is among the stored versions that have to be retired first.
+	}
+	switch {
+	case !asked:
+		problem.Message += "; who uses it is not known"
+	case users.Error != "":
+		problem.Message += "; who uses it could not be found out: " + users.Error
+	case users.Objects == 0:
+		problem.Message += "; managedFields of no live object name it, which does not tell who only reads"
+	default:
+		problem.Severity = v1alpha1.SeverityError
+		problem.Message += fmt.Sprintf("; managedFields of %s name it: %s", objects(users.Objects), strings.Join(users.Managers, ", "))
+		if rule == ruleServedRemoved {
+			problem.Message += "; once it is gone, server-side apply to them fails for every manager"
+		}
+	}
+	// Retiring unserves the version, moves managedFields and removes it, with the
+	// checks that applying the manifest leaves out.
+	retires := c.refusedWithSteps && slices.Contains(c.gone, version)
+	clears := rule == ruleServedRemoved && c.live() && (retires || c.oldCRD().StorageVersion() != version && len(c.oldCRD().Served()) > 1)
+	if !clears {
+		c.add(rule, problem)
+		return
+	}
+	problem.Fix = fmt.Sprintf("When nobody uses it any more, run %s before applying the manifest.", c.command("retire", version))
+	if problem.Severity == v1alpha1.SeverityError {
+		c.step(c.command("retire", version))
+		c.add(rule, problem, clearable)
+		return
+	}
+	c.add(rule, problem)
+}
+
+func objects(n int64) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return fmt.Sprintf("%d objects", n)
+}
+
+// storage looks at a change of the storage version.
+func (c *comparison) storage() {
+	before, after := c.oldCRD().StorageVersion(), c.newCRD().StorageVersion()
+	if before == "" || after == "" {
+		return
+	}
+	if before == after {
+		c.unfinished()
+		return
+	}
+	problem := validate.Problem{
+		Version: after, Path: c.New.VersionPath(after, "storage"),
+		Message: fmt.Sprintf("the storage version changes from %s to %s: objects stay persisted at %s until they are rewritten", before, after, before),
+	}
+	if c.newCRD().Version(before) == nil {
+		// Refused, or done by the steps that clear the way.
+		return
+	}
+	problem.Fix = fmt.Sprintf("After applying the manifest, run %s.", c.command("migrate", ""))
+	c.afterwards(c.command("migrate", ""))
+	if apiversion.Compare(after, before) < 0 {
+		problem.Message = fmt.Sprintf("the storage version goes back from %s to the lower %s", before, after)
+		c.add(ruleStorageChangedBack, problem)
+		return
+	}
+	c.add(ruleStorageChanged, problem)
+}
+
+// unfinished reminds of a migration that should be done before the next release.
+func (c *comparison) unfinished() {
+	if !c.live() {
+		return
+	}
+	var others []string
+	for _, version := range c.oldState().StoredElsewhere(c.oldCRD().StorageVersion()) {
+		if c.newCRD().Version(version) != nil {
+			others = append(others, version)
+		}
+	}
+	if len(others) == 0 {
+		return
+	}
+	c.add(ruleMigrationUnfinished, validate.Problem{
+		Severity: v1alpha1.SeverityInfo, Version: others[0],
+		Message: fmt.Sprintf("objects may still be stored at %s: a release that removes it will be refused", strings.Join(others, ", ")),
+		Fix:     fmt.Sprintf("Run %s.", c.command("migrate", "")),
+	})
+}
+
+// deprecation looks at versions whose deprecation changes.
+func (c *comparison) deprecation() {
+	for _, name := range c.newCRD().VersionNames() {
+		old, next := c.oldCRD().Version(name), c.newCRD().Version(name)
+		if old == nil || old.Deprecated == next.Deprecated {
+			continue
+		}
+		problem := validate.Problem{Version: name, Path: c.New.VersionPath(name, "deprecated"), Message: name + " becomes deprecated: clients get a warning with each request"}
+		if !next.Deprecated {
+			problem.Message = name + " is no longer deprecated"
+		}
+		c.add(ruleDeprecationChanged, problem)
+	}
+}
+
+// owner says who else writes the CRD.
+func (c *comparison) owner() {
+	if !c.live() {
+		return
+	}
+	if owner := c.oldState().Reverter(); owner != nil {
+		c.add(ruleOwner, validate.Problem{
+			Message: fmt.Sprintf("the CRD is owned by %s (%s): edits of its spec are put back, and status.storedVersions is not trimmed by it",
+				owner.Name, owner.Evidence),
+		})
+	}
+}
