@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -59,11 +60,24 @@ type reading struct {
 	args  []string
 	// look is what to observe around each CRD of a cluster.
 	look observe.Options
+	// whole hands out CRDs with their schemas and manifests, those that the server
+	// has not established, too. What is wrong with a manifest's status is then
+	// the work's to say.
+	whole bool
+}
+
+// slim returns what the work gets of a CRD.
+func (r reading) slim(one crd.CRD) crd.CRD {
+	if r.whole {
+		return one
+	}
+	return source.Slim(one)
 }
 
 // read calls work for the State of each CRD, several at a time, and returns the
 // results: those of manifests in their order, those of a cluster by name. No
-// CRD is kept. Warnings about the input are printed.
+// CRD is kept. Warnings about the input are printed. Where a manifest cannot be
+// read, the results of the others come with the error.
 func read[T any](ctx context.Context, r reading, work func(lifecycle.State) T) ([]T, error) {
 	if r.flags.local() {
 		return readManifests(ctx, r, work)
@@ -81,22 +95,38 @@ func readManifests[T any](ctx context.Context, r reading, work func(lifecycle.St
 		return nil, fmt.Errorf("invalid --selector: %w", err)
 	}
 	files := source.Files{FilenameOptions: r.flags.files, Stdin: r.In, Selector: selector}
-	var results []T
+	// Reading goes on while CRDs are looked at; the limit holds it back.
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	var found []*T
 	summary, err := files.Load(ctx, func(one crd.CRD) error {
-		results = append(results, work(lifecycle.New(source.Slim(one), lifecycle.Observations{})))
+		slim, into := r.slim(one), new(T)
+		found = append(found, into)
+		group.Go(func() error {
+			*into = work(lifecycle.New(slim, lifecycle.Observations{}))
+			return nil
+		})
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	_ = group.Wait() // The workers return no errors.
+	results := make([]T, len(found))
+	for i, one := range found {
+		results[i] = *one
 	}
-	switch status := summary.WithStatus; len(status) {
-	case 0:
-	case 1:
+	if err != nil {
+		return results, err
+	}
+	switch status := summary.WithStatus; {
+	case len(status) == 0, r.whole:
+	case len(status) == 1:
 		r.Warn(fmt.Sprintf("status in a manifest has no effect, ignored: %s", status[0]))
 	default:
 		r.Warn(fmt.Sprintf("status in a manifest has no effect, ignored: %s and %d more", status[0], len(status)-1))
 	}
-	if summary.Skipped > 0 {
+	switch {
+	case summary.Skipped == 1:
+		r.note("Skipped 1 document that is not a CustomResourceDefinition")
+	case summary.Skipped > 1:
 		r.note(fmt.Sprintf("Skipped %d documents that are not CustomResourceDefinitions", summary.Skipped))
 	}
 	return results, nil
@@ -113,10 +143,10 @@ func readCluster[T any](ctx context.Context, r reading, client cluster.Interface
 	group.SetLimit(readers)
 	var found []*named
 	err := source.Each(ctx, client.CRDs(), r.args, source.Selection{Selector: r.flags.selector}, func(one crd.CRD) error {
-		if len(r.args) > 0 && !one.Established() {
+		if len(r.args) > 0 && !r.whole && !one.Established() {
 			return fmt.Errorf("the CRD %s is not established: %s", one.Name, notEstablished(one))
 		}
-		slim, into := source.Slim(one), &named{name: one.Name}
+		slim, into := r.slim(one), &named{name: one.Name}
 		found = append(found, into)
 		group.Go(func() error {
 			into.result = work(lifecycle.New(slim, observer.Observe(groupCtx, slim, r.look)))

@@ -29,6 +29,10 @@ const rootExample = `  # Show the versions of all CRDs, highest priority first
   # Show where the versions of one CRD stand, and what to do next
   kubectl crdver status crontabs.example.com
 
+  # Say what is wrong with the versions of CRDs, and what an upgrade would break
+  kubectl crdver validate -f crds/
+  helm template ./chart | kubectl crdver preflight -f -
+
   # Make v1 the storage version and rewrite every object
   kubectl crdver promote v1 crontabs.example.com
 
@@ -61,6 +65,9 @@ func (f *Factory) commands() []groupedCommand {
 	return []groupedCommand{
 		{groupInspect, newSortCommand(f)},
 		{groupInspect, newStatusCommand(f)},
+		{groupInspect, newValidateCommand(f)},
+		{groupInspect, newPreflightCommand(f)},
+		{groupInspect, newExplainCommand(f)},
 		{groupChange, newDeprecateCommand(f)},
 		{groupChange, newPromoteCommand(f)},
 		{groupChange, newMigrateCommand(f)},

@@ -42,6 +42,19 @@ func Escape(text string) string {
 	return out.String()
 }
 
+// EscapeLines returns untrusted text of several lines as a terminal can show it.
+func EscapeLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		columns := strings.Split(lines[i], "\t")
+		for j := range columns {
+			columns[j] = Escape(columns[j])
+		}
+		lines[i] = strings.Join(columns, "\t")
+	}
+	return strings.Join(lines, "\n")
+}
+
 // unsafe reports whether a terminal may obey r instead of showing it.
 func unsafe(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'

@@ -29,16 +29,19 @@ type Flags struct {
 	templates *genericclioptions.KubeTemplatePrintFlags
 	columns   columnFlags
 
+	more      []string
 	output    string
 	noHeaders bool
 	sortBy    string
 }
 
 // NewFlags returns flags that print a table unless something else is asked for.
-func NewFlags() *Flags {
+// more are formats of the command's own, which are in Document.More.
+func NewFlags(more ...string) *Flags {
 	return &Flags{
 		documents: genericclioptions.NewJSONYamlPrintFlags(),
 		templates: genericclioptions.NewKubeTemplatePrintFlags(),
+		more:      more,
 	}
 }
 
@@ -48,6 +51,7 @@ func (f *Flags) Formats() []string {
 	formats = append(formats, f.documents.AllowedFormats()...)
 	formats = append(formats, f.templates.AllowedFormats()...)
 	formats = append(formats, f.columns.allowedFormats()...)
+	formats = append(formats, f.more...)
 	slices.Sort(formats)
 	return slices.Compact(formats)
 }
@@ -76,6 +80,9 @@ func (f *Flags) ToPrinter() (*Printer, error) {
 	case "", formatTable, formatWide, formatName:
 		return p, nil
 	}
+	if slices.Contains(f.more, format) {
+		return p, nil
+	}
 	var err error
 	// Kubectl asks the same printers in the same order.
 	if p.delegate, err = f.templates.ToPrinter(format); !genericclioptions.IsNoCompatiblePrinterError(err) {
@@ -101,6 +108,10 @@ type Document struct {
 	Names []string
 	// Table is for people.
 	Table Table
+	// Text is for people instead of a table, where it is not nil.
+	Text func(w io.Writer, wide bool) error
+	// More are the formats of the command's own.
+	More map[string]func(w io.Writer) error
 }
 
 // Printer prints a Document in one format.
@@ -121,7 +132,7 @@ func (p *Printer) Wide() bool { return p.format == formatWide }
 
 // Human reports whether people read the output: a table, wide or not.
 func (p *Printer) Human() bool {
-	return p.delegate == nil && p.columns == nil && p.format != formatName
+	return p.delegate == nil && p.columns == nil && slices.Contains([]string{"", formatTable, formatWide}, p.format)
 }
 
 // SortBy returns the field of --sort-by, or "".
@@ -141,6 +152,10 @@ func (p *Printer) Print(w io.Writer, d Document) error {
 		err = p.printTemplate(&out, d.Object)
 	case p.delegate != nil:
 		err = p.delegate.PrintObj(d.Object, &out)
+	case d.More[p.format] != nil:
+		err = d.More[p.format](&out)
+	case d.Text != nil:
+		err = d.Text(&out, p.Wide())
 	default:
 		err = d.Table.Print(&out, TableOptions{Wide: p.Wide(), NoHeaders: p.noHeaders})
 	}
