@@ -12,6 +12,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
@@ -75,20 +76,40 @@ func (o *Observer) service(ctx context.Context, reference *apiextensionsv1.Servi
 }
 
 // conversionFailures reads one object at each served version and returns the
-// errors that come from converting it.
+// errors that come from converting it. A list alone would prove nothing: the
+// server may answer it from its watch cache, with objects that were converted
+// before. It reads a single object from etcd each time (Cacher.Get).
 func (o *Observer) conversionFailures(ctx context.Context, c crd.CRD) map[string]string {
 	failures := map[string]string{}
-	for _, version := range c.Served() {
-		resource := schema.GroupVersionResource{Group: c.Spec.Group, Version: version, Resource: c.Spec.Names.Plural}
-		_, err := o.cluster.Objects(resource).ListMetadata(ctx, cluster.PageOptions{Limit: 1})
+	note := func(version string, err error) {
 		if err == nil || ctx.Err() != nil {
-			continue
+			return
 		}
 		if failure := cluster.Explain(err); failure.Reason == cluster.ReasonConversionFailed {
 			failures[version] = failure.Message
 		}
 	}
+	var example *types.NamespacedName
+	for _, version := range c.Served() {
+		page, err := o.objectsAt(c, version).ListMetadata(ctx, cluster.PageOptions{Limit: 1})
+		note(version, err)
+		if err == nil && len(page.Items) > 0 {
+			example = &types.NamespacedName{Namespace: page.Items[0].Namespace, Name: page.Items[0].Name}
+			break
+		}
+	}
+	if example == nil {
+		return failures
+	}
+	for _, version := range c.Served() {
+		_, err := o.objectsAt(c, version).Get(ctx, *example)
+		note(version, err)
+	}
 	return failures
+}
+
+func (o *Observer) objectsAt(c crd.CRD, version string) cluster.Objects {
+	return o.cluster.Objects(schema.GroupVersionResource{Group: c.Spec.Group, Version: version, Resource: c.Spec.Names.Plural})
 }
 
 // tlsFailure returns the first failure that is about certificates.

@@ -26,10 +26,13 @@ func Compare(input Input) v1alpha1.Preflight {
 	}
 	c.admission()
 	result.Existing = c.static()
+	result.ServerDryRun = c.Admission.outcome()
 	if c.Objects != nil {
 		result.Objects = c.Objects.document()
 	}
 	for _, found := range c.found {
+		// This command changes no manifest.
+		found.Fixable = false
 		result.Findings = append(result.Findings, found.Finding)
 	}
 	slices.SortStableFunc(result.Findings, func(a, b v1alpha1.Finding) int {
@@ -43,9 +46,13 @@ func Compare(input Input) v1alpha1.Preflight {
 // compare looks at everything that two CRDs can tell.
 func (c *comparison) compare() {
 	c.refusals()
-	c.served()
-	c.storage()
-	c.deprecation()
+	if !c.older {
+		// What a manifest does that nobody should apply only distracts.
+		c.served()
+		c.storage()
+		c.deprecation()
+	}
+	c.unreadable()
 	c.conversion()
 	c.schemas()
 	c.owner()
@@ -79,17 +86,21 @@ func (c *comparison) verdict() v1alpha1.Verdict {
 // cleared reports whether the steps make a finding go away.
 func (c *comparison) cleared(found validate.Found) bool { return found.Cleared }
 
-// add adds a finding of a rule of this package, if the rule applies.
-func (c *comparison) add(id string, p validate.Problem, options ...func(*validate.Found)) {
+// add adds a finding of a rule of this package. It returns false where the rule
+// does not apply, or the manifest's own annotation says that it does not count.
+func (c *comparison) add(id string, p validate.Problem, options ...func(*validate.Found)) bool {
 	rule, ok := validate.Find(c.PreflightRules, id)
 	if !ok {
-		return
+		return false
 	}
 	found := validate.NewFound(rule, c.New.CRD, p)
 	for _, option := range options {
 		option(&found)
 	}
-	c.found = append(c.found, found)
+	one := []validate.Found{found}
+	validate.Suppress(c.New.CRD, one)
+	c.found = append(c.found, one...)
+	return one[0].Suppressed == nil
 }
 
 // refused marks a finding as what the server itself refuses.

@@ -26,6 +26,9 @@ func WritePreflight(w io.Writer, report *v1alpha1.PreflightReport, rules map[str
 		if o := item.Objects; o != nil {
 			fmt.Fprintf(&out, "  %s\n", objectsLine(*o))
 		}
+		if why, unknown := strings.CutPrefix(item.ServerDryRun, "unknown: "); unknown {
+			fmt.Fprintf(&out, "  the server dry run said nothing: %s\n", Escape(why))
+		}
 		for _, finding := range item.Findings {
 			var one strings.Builder
 			writeFinding(&one, finding, rules, wide)

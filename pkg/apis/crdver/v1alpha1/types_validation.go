@@ -188,6 +188,9 @@ type Preflight struct {
 	Against string `json:"against,omitempty"`
 	// Objects is how the live objects were looked at; absent without a cluster.
 	Objects *ObjectsChecked `json:"objects,omitempty"`
+	// ServerDryRun is what the server said to a dry run of the change: "taken",
+	// "denied", or "unknown: " and why; absent if it was not asked.
+	ServerDryRun string `json:"serverDryRun,omitempty"`
 	// Findings are worst first. Those that were there before are left out unless
 	// --all asks for them.
 	Findings []Finding `json:"findings"`
