@@ -42,6 +42,9 @@ type Interface interface {
 	// Service returns what there is of a Service; ErrNotSupported on a server
 	// without core resources.
 	Service(ctx context.Context, namespace, name string) (Service, error)
+	// PostToService posts a body to a port of a Service through the API server's
+	// proxy, with TLS. An answer of the Service is no error, whatever its status.
+	PostToService(ctx context.Context, namespace, name string, port int32, path string, body []byte) (status int, contentType string, answer []byte, err error)
 	// Certificates returns what a TLS server presents, the leaf first, in DER.
 	Certificates(ctx context.Context, host string, port int) ([][]byte, error)
 	// Inside reports whether this process runs in a pod, so that the names of
