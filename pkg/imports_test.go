@@ -38,7 +38,7 @@ func arrows() map[string][]string {
 		"pkg/conversion":           {apis, "pkg/cluster", "pkg/crd", "pkg/schema"},
 		"pkg/conversion/review":    {apis, "pkg/cluster", "pkg/crd"},
 		"pkg/conversion/roundtrip": {apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/review", "pkg/crd", "pkg/schema"},
-		"pkg/conversion/doctor":    {apis, "pkg/cluster", "pkg/conversion/review", "pkg/crd", "pkg/schema"},
+		"pkg/conversion/doctor":    {apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/review", "pkg/crd", "pkg/schema"},
 		"pkg/source":               {apis, "pkg/cluster", "pkg/crd", "pkg/lifecycle"},
 		"pkg/observe": {
 			apis, "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/lifecycle", "pkg/plan", "pkg/preflight", "pkg/usage",
@@ -52,6 +52,7 @@ func arrows() map[string][]string {
 			"pkg/plan", "pkg/preflight", "pkg/printers", "pkg/schema", "pkg/source", "pkg/usage", "pkg/validate",
 		},
 		"pkg/cmd/fulltest":   {},
+		"pkg/goldenfile":     {},
 		"pkg/testbed":        {},
 		"cmd/kubectl-crdver": {"pkg/cmd"},
 		"cmd/crdver-release": {},
@@ -64,7 +65,7 @@ func arrows() map[string][]string {
 func purePackages() []string {
 	return []string{
 		"pkg/apis/crdver/v1alpha1", "pkg/apiversion", "pkg/crd", "pkg/lifecycle", "pkg/schema", "pkg/compat", "pkg/validate", "pkg/preflight", "pkg/plan",
-		"pkg/managedfields",
+		"pkg/managedfields", "pkg/manifest",
 	}
 }
 

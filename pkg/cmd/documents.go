@@ -15,7 +15,7 @@ import (
 // versionItems returns the versions of a CRD as "sort" documents them.
 func versionItems(s lifecycle.State) []v1alpha1.Version {
 	live := s.CRD.Origin.Live()
-	problem := discoveryProblem(s)
+	problem := s.DiscoveryProblem()
 	items := make([]v1alpha1.Version, 0, len(s.Versions))
 	for i, v := range s.Versions {
 		item := v1alpha1.Version{
@@ -89,7 +89,7 @@ func statusItem(s lifecycle.State) v1alpha1.CRDStatus {
 		item.StoredVersionsTrust = &v1alpha1.Trust{Trusted: s.Trust.Trusted, Reasons: s.Trust.Reasons}
 	}
 	if d := s.Observations.Discovery; d != nil {
-		problem := discoveryProblem(s)
+		problem := s.DiscoveryProblem()
 		item.Discovery = &v1alpha1.Discovery{Group: d.Group, Aggregated: d.Aggregated, Agrees: problem == "", Problem: problem}
 		if problem == "" && d.APIServicesError != "" {
 			item.Discovery.Problem = "APIServices could not be listed: " + d.APIServicesError
@@ -99,29 +99,6 @@ func statusItem(s lifecycle.State) v1alpha1.CRDStatus {
 		item.Next = &v1alpha1.Next{Command: command, Why: why}
 	}
 	return item
-}
-
-// discoveryProblem says how the server's discovery differs from the CRD: in the
-// default version, or anywhere else in the order; "" if it does not.
-func discoveryProblem(s lifecycle.State) string {
-	d := s.Observations.Discovery
-	if d == nil || !s.CRD.Established() {
-		return ""
-	}
-	if agrees, problem := s.DiscoveryAgrees(); !agrees {
-		return problem
-	}
-	served := s.Served()
-	differs := func(document string, order []string) string {
-		return fmt.Sprintf("%s lists %s, the order is %s", document, strings.Join(order, ", "), strings.Join(served, ", "))
-	}
-	switch {
-	case !slices.Equal(d.Group, served):
-		return differs("/apis/"+s.CRD.Spec.Group, d.Group)
-	case d.Aggregated != nil && !slices.Equal(d.Aggregated, served):
-		return differs("aggregated discovery", d.Aggregated)
-	}
-	return ""
 }
 
 // conditionNotes returns the conditions of a live CRD that are not as they
@@ -173,7 +150,7 @@ func warningsOf(s lifecycle.State, named bool) []string {
 	if d := s.Observations.Discovery; d != nil && d.Error != "" {
 		// Without the CRD's name, so that it is said once for all.
 		warnings = append(warnings, "discovery could not be read: "+d.Error)
-	} else if problem := discoveryProblem(s); problem != "" {
+	} else if problem := s.DiscoveryProblem(); problem != "" {
 		warnings = append(warnings, s.CRD.Name+": "+problem)
 	}
 	if storage := s.CRD.StorageVersions(); len(storage) != 1 && !s.CRD.Origin.Live() {

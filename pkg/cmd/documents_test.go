@@ -70,7 +70,7 @@ func TestDiscoveryProblem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := lifecycle.New(liveCRD("v1", "v2", "v1beta1"), lifecycle.Observations{Discovery: test.discovery})
-			if got := discoveryProblem(s); got != test.problem {
+			if got := s.DiscoveryProblem(); got != test.problem {
 				t.Errorf("problem %q, want %q", got, test.problem)
 			}
 			if diff := cmp.Diff(test.warnings, warningsOf(s, false)); diff != "" {

@@ -20,6 +20,8 @@ type Document struct {
 	starts []int
 	// feeds are the bytes after the line feeds: editors count these lines.
 	feeds []int
+	// runes counts characters.
+	runes runes
 	// json documents have quotes around every key.
 	json bool
 }
@@ -46,7 +48,7 @@ func Parse(text []byte) (*Document, error) {
 	if len(root.Content) == 0 {
 		return nil, errors.New("an empty document")
 	}
-	document := &Document{text: text, root: root.Content[0], starts: lineStarts(text)}
+	document := &Document{text: text, root: root.Content[0], starts: lineStarts(text), runes: newRunes(text)}
 	document.json = json.Valid(bytes.TrimPrefix(text, []byte(byteOrderMark)))
 	for i, c := range text {
 		if c == '\n' {
@@ -84,13 +86,5 @@ func (d *Document) offset(node *yaml.Node) (int, bool) {
 	if node.Line < 1 || node.Line > len(d.starts) || node.Column < 1 {
 		return 0, false
 	}
-	at := d.starts[node.Line-1]
-	for range node.Column - 1 {
-		_, size := utf8.DecodeRune(d.text[at:])
-		if size == 0 {
-			return 0, false
-		}
-		at += size
-	}
-	return at, true
+	return d.runes.byteOf(d.text, d.runes.before(d.text, d.starts[node.Line-1])+node.Column-1)
 }

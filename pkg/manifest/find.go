@@ -14,9 +14,12 @@ type Position struct {
 	Line int
 	// Column is the character of the line, from 1.
 	Column int
-	// Text is the whole line, without its end.
+	// Text is the line, without its end, and cut if it is very long.
 	Text string
 }
+
+// maxLine bounds the text of a line: a document can be a single one.
+const maxLine = 2048
 
 // Find returns the place of a field: that of its key, or of the item of a list.
 // If the field does not exist, it is the place of the nearest one around it
@@ -38,21 +41,26 @@ func (d *Document) position(node *yaml.Node) Position {
 	if !ok {
 		return Position{Line: 1, Column: 1}
 	}
-	start := bytes.LastIndexByte(d.text[:at], '\n') + 1
 	line, _ := slices.BinarySearch(d.feeds, at+1)
-	end := len(d.text)
-	if length := bytes.IndexByte(d.text[at:], '\n'); length >= 0 {
-		end = at + length
+	start, end := 0, len(d.text)
+	if line > 0 {
+		start = d.feeds[line-1]
 	}
-	place := Position{
-		Line: line + 1,
-		Text: string(bytes.TrimSuffix(d.text[start:end], []byte{'\r'})),
+	if line < len(d.feeds) {
+		end = d.feeds[line] - 1
 	}
-	before := d.text[start:at]
-	if start == 0 {
-		before = bytes.TrimPrefix(before, []byte(byteOrderMark))
-		place.Text = string(bytes.TrimPrefix([]byte(place.Text), []byte(byteOrderMark)))
+	place := Position{Line: line + 1, Column: d.runes.before(d.text, at) - d.runes.before(d.text, start) + 1}
+	shown := bytes.TrimSuffix(d.text[start:end], []byte{'\r'})
+	if start == 0 && bytes.HasPrefix(shown, []byte(byteOrderMark)) {
+		shown = shown[len(byteOrderMark):]
+		place.Column--
 	}
-	place.Column = utf8.RuneCount(before) + 1
+	if len(shown) > maxLine {
+		shown = shown[:maxLine]
+		for !utf8.Valid(shown) { // At most three times: the document is valid.
+			shown = shown[:len(shown)-1]
+		}
+	}
+	place.Text = string(shown)
 	return place
 }

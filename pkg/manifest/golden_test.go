@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/crdver/kubectl-crdver/pkg/goldenfile"
 	"github.com/crdver/kubectl-crdver/pkg/manifest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew") //nolint:gochecknoglobals // A flag of the test.
+var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestGolden makes the edits of each folder of testdata/manifest: what changes,
 // and what is skipped, is in its want.diff.
@@ -29,7 +29,7 @@ func TestGolden(t *testing.T) {
 			t.Parallel()
 			read := func(name string) []byte {
 				text, err := os.ReadFile(filepath.Join(folder, name))
-				if err != nil && !*update {
+				if err != nil {
 					t.Fatal(err)
 				}
 				return text
@@ -62,14 +62,7 @@ func TestGolden(t *testing.T) {
 				for _, one := range skipped {
 					got += fmt.Sprintf("skipped %s: %s\n", one.Path, one.Reason)
 				}
-				if *update {
-					if err := os.WriteFile(filepath.Join(folder, "want.diff"), []byte(got), 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if diff := cmp.Diff(string(read("want.diff")), got); diff != "" {
-					t.Errorf("want.diff differs (-want +got), -update writes it anew:\n%s", diff)
-				}
+				goldenfile.Compare(t, *update, filepath.Join(folder, "want.diff"), got)
 			}
 		})
 	}

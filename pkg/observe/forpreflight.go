@@ -48,10 +48,10 @@ func (o *Observer) ForPreflight(ctx context.Context, next crd.CRD, options Prefl
 		return nil, nil //nolint:nilnil // No CRD is an answer.
 	}
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Says what was read.
+		return nil, err
 	}
 	one := crd.CRD{CustomResourceDefinition: live, Origin: crd.Origin{APIVersion: apiextensionsv1.SchemeGroupVersion.String()}}
-	state := lifecycle.New(one, o.Observe(ctx, one, Options{Migrations: true}))
+	state := lifecycle.New(one, o.Observe(ctx, one, Options{Migrations: true, Objects: true}))
 	input.Users = o.users(ctx, state, next)
 	if input.Objects, err = o.evidence(ctx, state, next, options.Sample); err != nil {
 		return nil, err

@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/goldenfile"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/plan"
 	"github.com/crdver/kubectl-crdver/pkg/printers"
@@ -39,12 +39,12 @@ func TestPlans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, filepath.Join(dir, "plan.golden.yaml"), document)
+			goldenfile.Compare(t, *update, filepath.Join(dir, "plan.golden.yaml"), string(document))
 			var text bytes.Buffer
 			if err := printers.WritePlan(&text, got); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, filepath.Join(dir, "plan.golden.txt"), text.Bytes())
+			goldenfile.Compare(t, *update, filepath.Join(dir, "plan.golden.txt"), text.String())
 		})
 	}
 }
@@ -64,21 +64,4 @@ func readCase(t *testing.T, dir string) (lifecycle.State, v1alpha1.Intent) {
 		}
 	}
 	return lifecycle.New(crd.CRD{CustomResourceDefinition: &c}, observations), intent
-}
-
-func golden(t *testing.T, path string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s differs (-want +got), -update writes it anew:\n%s", path, diff)
-	}
 }

@@ -16,12 +16,13 @@ const (
 
 // Compare answers what applying the manifest does.
 func Compare(input Input) v1alpha1.Preflight {
-	c := &comparison{Input: input}
+	c := &comparison{Input: input, gone: map[string]bool{}, newVersions: byName(input.New.CRD)}
 	result := v1alpha1.Preflight{
 		CRD: c.New.CRD.Name, Origin: c.New.CRD.Origin.String(), Change: changeCreate, Findings: []v1alpha1.Finding{},
 	}
 	if c.Old != nil {
 		result.Change, result.Against = changeUpdate, c.Old.CRD.Origin.String()
+		c.oldVersions = byName(c.Old.CRD)
 		c.compare()
 	}
 	c.admission()
@@ -48,6 +49,7 @@ func (c *comparison) compare() {
 	c.refusals()
 	if !c.older {
 		// What a manifest does that nobody should apply only distracts.
+		c.untrusted()
 		c.served()
 		c.storage()
 		c.deprecation()

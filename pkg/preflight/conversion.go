@@ -2,11 +2,14 @@ package preflight
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/validate"
 )
 
@@ -67,15 +70,30 @@ func (c *comparison) webhook() {
 		return
 	}
 	if len(old.ClientConfig.CABundle) > 0 && len(next.ClientConfig.CABundle) == 0 {
-		c.add(ruleCABundleDropped, validate.Problem{
-			Path: "spec.conversion.webhook.clientConfig", Message: "the live CRD has a caBundle and the manifest has none",
-		})
+		problem := validate.Problem{
+			Path: "spec.conversion.webhook.clientConfig", Message: "the CRD that is there has a caBundle and the manifest has none",
+		}
+		if injector := injector(c.newCRD()); injector != "" {
+			problem.Severity = v1alpha1.SeverityInfo
+			problem.Message += "; the annotation " + injector + " has it injected again"
+		}
+		c.add(ruleCABundleDropped, problem)
 	}
 	if was, is := address(old.ClientConfig), address(next.ClientConfig); was != is {
 		c.add(ruleConversionChanged, validate.Problem{
 			Path: "spec.conversion.webhook.clientConfig", Message: fmt.Sprintf("the conversion webhook moves from %s to %s: it has to answer there before", was, is),
 		})
 	}
+}
+
+// injector returns the annotation by which a CRD asks for its caBundle, or "".
+func injector(c crd.CRD) string {
+	for _, key := range slices.Sorted(maps.Keys(c.Annotations)) {
+		if strings.HasPrefix(key, "cert-manager.io/inject-") || key == "service.beta.openshift.io/inject-cabundle" {
+			return key
+		}
+	}
+	return ""
 }
 
 // address says where a webhook is.

@@ -2,14 +2,12 @@ package preflight_test
 
 import (
 	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/goldenfile"
 	"github.com/crdver/kubectl-crdver/pkg/preflight"
 	"github.com/crdver/kubectl-crdver/pkg/validate"
 )
@@ -39,21 +37,7 @@ func TestCompare(t *testing.T) {
 	for _, dir := range caseDirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
-			got := text(t, preflight.Compare(input(t, dir)))
-			file := filepath.Join(dir, "want.txt")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", file, diff)
-			}
+			goldenfile.Compare(t, *update, filepath.Join(dir, "want.txt"), text(t, preflight.Compare(input(t, dir))))
 		})
 	}
 }
@@ -102,32 +86,37 @@ func TestRuleTexts(t *testing.T) {
 }
 
 // TestAnswerFitsVerdict checks that the parts of an answer do not contradict each
-// other: steps come with what they clear, and a verdict "ok" with no error.
+// other.
 func TestAnswerFitsVerdict(t *testing.T) {
 	t.Parallel()
 	for _, dir := range caseDirs(t) {
-		item := preflight.Compare(input(t, dir))
-		errors := 0
-		for _, f := range item.Findings {
-			if f.Severity == v1alpha1.SeverityError && f.Suppressed == nil {
-				errors++
-			}
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			verify(t, preflight.Compare(input(t, dir)))
+		})
+	}
+}
+
+// verify checks that steps come with what they clear, and that a verdict is borne
+// out by findings.
+func verify(t *testing.T, item v1alpha1.Preflight) {
+	t.Helper()
+	errors := 0
+	for _, f := range item.Findings {
+		if f.Severity == v1alpha1.SeverityError && f.Suppressed == nil {
+			errors++
 		}
-		switch item.Verdict {
-		case v1alpha1.VerdictOK, v1alpha1.VerdictUnknown:
-			if errors > 0 || len(item.Steps) > 0 {
-				t.Errorf("%s: %s with %d errors and %d steps", dir, item.Verdict, errors, len(item.Steps))
-			}
-		case v1alpha1.VerdictOKAfter:
-			if len(item.Steps) == 0 {
-				t.Errorf("%s: %s without a step", dir, item.Verdict)
-			}
-		case v1alpha1.VerdictBreaks, v1alpha1.VerdictRefused:
-			if errors == 0 {
-				t.Errorf("%s: %s without an error", dir, item.Verdict)
-			}
-		default:
-			t.Errorf("%s: verdict %q", dir, item.Verdict)
-		}
+	}
+	fits := false
+	switch item.Verdict {
+	case v1alpha1.VerdictOK, v1alpha1.VerdictUnknown:
+		fits = errors == 0 && len(item.Steps) == 0
+	case v1alpha1.VerdictOKAfter:
+		fits = errors > 0 && len(item.Steps) > 0
+	case v1alpha1.VerdictBreaks, v1alpha1.VerdictRefused:
+		fits = errors > 0
+	}
+	if !fits {
+		t.Errorf("%q with %d errors and %d steps:\n%s", item.Verdict, errors, len(item.Steps), text(t, item))
 	}
 }

@@ -1,9 +1,8 @@
 package preflight
 
 import (
-	"time"
-
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
@@ -64,9 +63,14 @@ type comparison struct {
 	found                    []validate.Found
 	steps, after             []string
 	// gone are the stored versions that the manifest lacks.
-	gone []string
+	gone map[string]bool
+	// oldVersions and newVersions are the entries of spec.versions by name: a CRD can
+	// have thousands.
+	oldVersions, newVersions map[string]*apiextensionsv1.CustomResourceDefinitionVersion
 	// blocked says that no step makes the server take it.
 	blocked bool
+	// older says that the cluster has a newer CRD than the manifest.
+	older bool
 	// refusedWithSteps says that steps do.
 	refusedWithSteps bool
 }
@@ -75,6 +79,17 @@ func (c *comparison) oldCRD() crd.CRD           { return c.Old.CRD }
 func (c *comparison) newCRD() crd.CRD           { return c.New.CRD }
 func (c *comparison) live() bool                { return c.Old != nil && c.Old.Live() }
 func (c *comparison) oldState() lifecycle.State { return c.Old.State }
+
+// byName returns the entries of spec.versions; of those with the same name, the first.
+func byName(c crd.CRD) map[string]*apiextensionsv1.CustomResourceDefinitionVersion {
+	entries := make(map[string]*apiextensionsv1.CustomResourceDefinitionVersion, len(c.Spec.Versions))
+	for i := range c.Spec.Versions {
+		if entry := &c.Spec.Versions[i]; entries[entry.Name] == nil {
+			entries[entry.Name] = entry
+		}
+	}
+	return entries
+}
 
 // command returns a command of this tool for the CRD.
 func (c *comparison) command(verb, version string) string { return c.New.Command(verb, version) }
@@ -93,6 +108,3 @@ func appendOnce(list []string, text string) []string {
 	}
 	return append(list, text)
 }
-
-// now is the time that certificates are checked against.
-func (c *comparison) now() time.Time { return c.New.Now }

@@ -52,6 +52,8 @@ type Evidence struct {
 	InvalidObjects, PrunedObjects int64
 	// Invalid and Pruned count objects by version, and by what is wrong there.
 	Invalid, Pruned map[string]map[string]int64
+	// InvalidAt and PrunedAt count objects by version.
+	InvalidAt, PrunedAt map[string]int64
 	// CriticalObjects are those that even an unchanged rewrite is refused for.
 	CriticalObjects int64
 }
@@ -65,7 +67,10 @@ func NewCheck(old lifecycle.State, next crd.CRD) (*Check, error) {
 	if at == "" {
 		return nil, nil //nolint:nilnil // Nothing can be read: storage rules say so.
 	}
-	c := &Check{Version: at, evidence: Evidence{Invalid: map[string]map[string]int64{}, Pruned: map[string]map[string]int64{}}}
+	c := &Check{Version: at, evidence: Evidence{
+		Invalid: map[string]map[string]int64{}, Pruned: map[string]map[string]int64{},
+		InvalidAt: map[string]int64{}, PrunedAt: map[string]int64{},
+	}}
 	none := old.CRD.ConversionStrategy() == apiextensionsv1.NoneConverter && next.ConversionStrategy() == apiextensionsv1.NoneConverter
 	storage := next.StorageVersion()
 	names := []string{at}
@@ -74,7 +79,7 @@ func NewCheck(old lifecycle.State, next crd.CRD) (*Check, error) {
 	}
 	for _, name := range names {
 		entry := next.Version(name)
-		if entry == nil || name == at && sameSchema(old.CRD, next, name) {
+		if entry == nil || name == at && sameSchema(old.CRD.Version(name), entry) && old.CRD.Spec.PreserveUnknownFields == next.Spec.PreserveUnknownFields {
 			continue
 		}
 		validator, err := schema.NewValidator(next.CustomResourceDefinition, name)
@@ -100,9 +105,12 @@ func (c *Check) Add(ctx context.Context, object map[string]any) {
 	var known map[string]bool
 	for _, next := range c.next {
 		candidate := runtime.DeepCopyJSON(object)
-		for _, path := range next.validator.Decode(candidate) {
+		if paths := next.validator.Decode(candidate); len(paths) > 0 {
 			pruned = true
-			count(c.evidence.Pruned, next.name, path)
+			c.evidence.PrunedAt[next.name]++
+			for _, path := range paths {
+				count(c.evidence.Pruned, next.name, path)
+			}
 		}
 		violations := next.validator.Validate(ctx, candidate)
 		if len(violations) == 0 {
@@ -119,7 +127,10 @@ func (c *Check) Add(ctx context.Context, object map[string]any) {
 			news = true
 			count(c.evidence.Invalid, next.name, violation.String())
 		}
-		invalid = invalid || news
+		if news {
+			invalid = true
+			c.evidence.InvalidAt[next.name]++
+		}
 		critical = critical || news && len(next.validator.ValidateRewrite(ctx, candidate)) > 0
 	}
 	for _, counted := range []struct {

@@ -43,7 +43,8 @@ func Rules() []validate.Rule {
 			ID: ruleStoredRemoved, Severity: v1alpha1.SeverityError,
 			Summary: "the manifest removes a version that objects may be stored at",
 			Why: "The server refuses to remove a version that is in status.storedVersions: objects that are persisted at it could not be " +
-				"read any more. Taking the entry out by hand does not change the objects; they become unreadable.",
+				"read any more. Taking the entry out by hand does not change the objects; they become unreadable, and so they do where " +
+				"the list claims less than the truth, and the server lets the version go.",
 			Fix: "Run the commands of the finding before applying the manifest: they rewrite the objects, prove it, and take the version out.",
 		},
 		{
@@ -51,7 +52,7 @@ func Rules() []validate.Rule {
 			Summary: "the cluster has a newer CRD than the manifest",
 			Why: "The manifest lacks the version that objects are stored at now, and has none that the cluster lacks. An older release, " +
 				"or a second installation with one, is about to put its own CRD back.",
-			Fix: "Find who applies the older manifest. Do not edit status.storedVersions.",
+			Fix: "Find who applies the older manifest. Leave status.storedVersions as it is.",
 		},
 		{
 			ID: ruleAdmissionDenied, Severity: v1alpha1.SeverityError,

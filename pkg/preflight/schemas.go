@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/crdver/kubectl-crdver/pkg/compat"
-	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/validate"
 )
 
@@ -23,8 +23,8 @@ func (c *comparison) schemas() {
 		c.objects()
 	}
 	for _, version := range c.oldCRD().VersionNames() {
-		next := c.newCRD().Version(version)
-		if next == nil || !next.Served && !next.Storage || sameSchema(c.oldCRD(), c.newCRD(), version) {
+		next := c.newVersions[version]
+		if next == nil || !next.Served && !next.Storage || sameSchema(c.oldVersions[version], next) && c.oldCRD().Spec.PreserveUnknownFields == c.newCRD().Spec.PreserveUnknownFields {
 			continue
 		}
 		old, changed := c.Old.Schema(version), c.New.Schema(version)
@@ -75,18 +75,16 @@ func (c *comparison) evidenceNote() string {
 	case c.Objects == nil || c.Objects.Error != "":
 		return ""
 	case c.Objects.Complete && c.Objects.InvalidObjects == 0 && c.Objects.PrunedObjects == 0:
-		return fmt.Sprintf("; none of the %s is affected", objects(c.Objects.Checked))
+		return fmt.Sprintf("; no live object is affected (%d looked at)", c.Objects.Checked)
 	case c.Objects.InvalidObjects == 0 && c.Objects.PrunedObjects == 0:
-		return fmt.Sprintf("; none of the %s that were looked at is affected", objects(c.Objects.Checked))
+		return fmt.Sprintf("; no live object of those looked at is affected (%d)", c.Objects.Checked)
 	default:
 		return ""
 	}
 }
 
-func sameSchema(old, next crd.CRD, version string) bool {
-	a, b := old.Version(version), next.Version(version)
-	return a != nil && b != nil && apiequality.Semantic.DeepEqual(a.Schema, b.Schema) &&
-		old.Spec.PreserveUnknownFields == next.Spec.PreserveUnknownFields
+func sameSchema(old, next *apiextensionsv1.CustomResourceDefinitionVersion) bool {
+	return old != nil && next != nil && apiequality.Semantic.DeepEqual(old.Schema, next.Schema)
 }
 
 // objects reports what the live objects say.
@@ -94,26 +92,37 @@ func (c *comparison) objects() {
 	e := c.Objects
 	if e.Error != "" {
 		c.add(ruleObjectsUnknown, validate.Problem{
-			Message: fmt.Sprintf("after %s, the objects could not be read: %s", objects(e.Checked), e.Error),
+			Message: e.unread() + ": " + e.Error,
 		})
 	}
-	of := objects(e.Checked)
-	if !e.Complete && e.Total != nil {
-		of = fmt.Sprintf("%d of %s", e.Checked, objects(*e.Total))
-	}
 	for _, version := range slices.Sorted(maps.Keys(e.Invalid)) {
-		message := fmt.Sprintf("of %s that were looked at, %d are not valid under the new schema of %s: %s",
-			of, e.InvalidObjects, version, strings.Join(worst(e.Invalid[version]), "; "))
+		message := fmt.Sprintf("not valid under the new schema of %s: %s: %s", version, e.share(e.InvalidAt[version]), strings.Join(worst(e.Invalid[version]), "; "))
 		if e.CriticalObjects > 0 {
-			message += fmt.Sprintf("; %d of them cannot be written at all any more, not even unchanged", e.CriticalObjects)
+			message += fmt.Sprintf("; not even an unchanged write is taken any more of %s", objects(e.CriticalObjects))
 		}
 		c.add(ruleObjectsInvalid, validate.Problem{Version: version, Path: c.New.VersionPath(version, "schema"), Message: message})
 	}
 	for _, version := range slices.Sorted(maps.Keys(e.Pruned)) {
 		c.add(ruleObjectsLoseFields, validate.Problem{
 			Version: version, Path: c.New.VersionPath(version, "schema"),
-			Message: fmt.Sprintf("of %s that were looked at, %d lose fields at %s: %s",
-				of, e.PrunedObjects, version, strings.Join(worst(e.Pruned[version]), "; ")),
+			Message: fmt.Sprintf("fields are lost at %s: in %s: %s", version, e.share(e.PrunedAt[version]), strings.Join(worst(e.Pruned[version]), "; ")),
 		})
 	}
+}
+
+// share says how many of the objects that were looked at: "2 of 3 objects".
+func (e *Evidence) share(n int64) string {
+	text := fmt.Sprintf("%d of %s", n, objects(e.Checked))
+	if !e.Complete && e.Total != nil {
+		text += fmt.Sprintf(" (of %d in all)", *e.Total)
+	}
+	return text
+}
+
+// unread says that reading the objects failed.
+func (e *Evidence) unread() string {
+	if e.Checked == 0 {
+		return "the objects could not be read"
+	}
+	return fmt.Sprintf("after %s, the others could not be read", objects(e.Checked))
 }

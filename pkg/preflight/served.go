@@ -13,7 +13,7 @@ import (
 // served looks at versions that clients lose.
 func (c *comparison) served() {
 	for _, name := range c.oldCRD().Served() {
-		next := c.newCRD().Version(name)
+		next := c.newVersions[name]
 		switch {
 		case next == nil:
 			c.lost(ruleServedRemoved, name, "is served and the manifest removes it")
@@ -23,8 +23,13 @@ func (c *comparison) served() {
 	}
 	before, after := c.oldCRD().KubectlDefault(), c.newCRD().KubectlDefault()
 	if before != "" && after != "" && before != after {
+		named := before
+		if v := c.newVersions[before]; v == nil || !v.Served {
+			named = after
+		}
 		c.add(ruleDefaultChanged, validate.Problem{
 			Version: after, Path: c.New.VersionPath(after, "served"), Message: fmt.Sprintf("kubectl uses %s from now on instead of %s", after, before),
+			Fix: fmt.Sprintf("Name the version in scripts: kubectl get %s.%s.%s.", c.newCRD().Spec.Names.Plural, named, c.newCRD().Spec.Group),
 		})
 	}
 }
@@ -37,7 +42,7 @@ func (c *comparison) lost(rule, version, how string) {
 		problem.Path = c.New.VersionPath(version, "served")
 	}
 	users, asked := c.Users[version]
-	if slices.Contains(c.gone, version) && users.Objects == 0 {
+	if c.gone[version] && users.Objects == 0 {
 		return // It is among the stored versions that have to be retired first.
 	}
 	switch {
@@ -56,7 +61,7 @@ func (c *comparison) lost(rule, version, how string) {
 	}
 	// Retiring unserves the version, moves managedFields and removes it, with the
 	// checks that applying the manifest leaves out.
-	retires := c.refusedWithSteps && slices.Contains(c.gone, version)
+	retires := c.refusedWithSteps && c.gone[version]
 	clears := rule == ruleServedRemoved && c.live() && (retires || c.oldCRD().StorageVersion() != version && len(c.oldCRD().Served()) > 1)
 	if !clears {
 		c.add(rule, problem)
@@ -64,8 +69,9 @@ func (c *comparison) lost(rule, version, how string) {
 	}
 	problem.Fix = fmt.Sprintf("When nobody uses it any more, run %s before applying the manifest.", c.command("retire", version))
 	if problem.Severity == v1alpha1.SeverityError {
-		c.step(c.command("retire", version))
-		c.add(rule, problem, clearable)
+		if c.add(rule, problem, clearable) {
+			c.step(c.command("retire", version))
+		}
 		return
 	}
 	c.add(rule, problem)
@@ -92,18 +98,48 @@ func (c *comparison) storage() {
 		Version: after, Path: c.New.VersionPath(after, "storage"),
 		Message: fmt.Sprintf("the storage version changes from %s to %s: objects stay persisted at %s until they are rewritten", before, after, before),
 	}
-	if c.newCRD().Version(before) == nil {
+	if c.newVersions[before] == nil {
 		// Refused, or done by the steps that clear the way.
 		return
 	}
 	problem.Fix = fmt.Sprintf("After applying the manifest, run %s.", c.command("migrate", ""))
 	c.afterwards(c.command("migrate", ""))
-	if apiversion.Compare(after, before) < 0 {
-		problem.Message = fmt.Sprintf("the storage version goes back from %s to the lower %s", before, after)
+	if name := c.running(); name != "" {
+		// It rewrites at what was the storage version when it began, and trims (case 23).
+		problem.Severity = v1alpha1.SeverityWarning
+		problem.Message += fmt.Sprintf("; StorageVersionMigration %s, which rewrites them at %s, is not finished", name, before)
+		problem.Fix = fmt.Sprintf("Wait until StorageVersionMigration %s is finished before applying the manifest, then run %s.", name, c.command("migrate", ""))
+	}
+	if c.back(before, after) {
+		problem.Message = strings.Replace(problem.Message, "changes from", "goes back from", 1)
 		c.add(ruleStorageChangedBack, problem)
 		return
 	}
 	c.add(ruleStorageChanged, problem)
+}
+
+// back reports whether a storage version is an earlier one than the present one. A
+// version that the manifest brings is not, nor is the alpha of the next major
+// version; of names that do not conform, only one that was stored before is.
+func (c *comparison) back(from, to string) bool {
+	if c.oldVersions[to] == nil {
+		return false
+	}
+	a, b := apiversion.Parse(from), apiversion.Parse(to)
+	if a.Stability == apiversion.NonConforming || b.Stability == apiversion.NonConforming {
+		return slices.Contains(c.oldState().Stored, to)
+	}
+	return apiversion.Compare(to, from) < 0 && b.Major <= a.Major
+}
+
+// running returns the in-tree migration that is not finished, or "".
+func (c *comparison) running() string {
+	for _, migration := range c.oldState().Observations.Migrations {
+		if migration.Running {
+			return migration.Name
+		}
+	}
+	return ""
 }
 
 // unfinished reminds of a migration that should be done before the next release.
@@ -113,7 +149,7 @@ func (c *comparison) unfinished() {
 	}
 	var others []string
 	for _, version := range c.oldState().StoredElsewhere(c.oldCRD().StorageVersion()) {
-		if c.newCRD().Version(version) != nil {
+		if c.newVersions[version] != nil {
 			others = append(others, version)
 		}
 	}
@@ -130,7 +166,7 @@ func (c *comparison) unfinished() {
 // deprecation looks at versions whose deprecation changes.
 func (c *comparison) deprecation() {
 	for _, name := range c.newCRD().VersionNames() {
-		old, next := c.oldCRD().Version(name), c.newCRD().Version(name)
+		old, next := c.oldVersions[name], c.newVersions[name]
 		if old == nil || old.Deprecated == next.Deprecated {
 			continue
 		}
@@ -150,7 +186,7 @@ func (c *comparison) owner() {
 	if owner := c.oldState().Reverter(); owner != nil {
 		c.add(ruleOwner, validate.Problem{
 			Message: fmt.Sprintf("the CRD is owned by %s (%s): edits of its spec are put back, and status.storedVersions is not trimmed by it",
-				owner.Name, owner.Evidence),
+				strings.TrimSpace(owner.Name+" "+owner.Instance), owner.Evidence),
 		})
 	}
 }

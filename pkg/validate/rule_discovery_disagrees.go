@@ -1,13 +1,6 @@
 package validate
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
-)
+import "github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 
 func discoveryDisagrees() Rule {
 	return Rule{
@@ -36,7 +29,7 @@ func checkDiscoveryDisagrees(s *Subject) []Problem {
 		}}
 	}
 	var problems []Problem
-	difference := discoveryDifference(s, d)
+	difference := s.DiscoveryProblem()
 	for _, service := range d.APIServices {
 		i := s.CRD.VersionIndex(service.Version)
 		if i < 0 {
@@ -45,13 +38,8 @@ func checkDiscoveryDisagrees(s *Subject) []Problem {
 		problem := Problem{
 			Version: service.Version,
 			Path:    "spec.versions[" + itoa(i) + "]",
+			Message: s.APIServiceProblem(service),
 			Fix:     "See who made it: kubectl get apiservice " + service.Name + " -o yaml",
-		}
-		if service.Service != "" {
-			problem.Message = fmt.Sprintf("APIService %s sends %s to service %s: this CRD does not serve it", service.Name, service.Version, service.Service)
-		} else {
-			problem.Message = fmt.Sprintf("APIService %s is not managed by the server, and its versionPriority %d decides the order in /apis/%s",
-				service.Name, service.VersionPriority, s.CRD.Spec.Group)
 		}
 		if difference != "" {
 			problem.Message += "; " + difference
@@ -67,22 +55,4 @@ func checkDiscoveryDisagrees(s *Subject) []Problem {
 		})
 	}
 	return problems
-}
-
-// discoveryDifference says how the order of the versions differs, or "".
-func discoveryDifference(s *Subject, d *lifecycle.Discovery) string {
-	if agrees, difference := s.DiscoveryAgrees(); !agrees {
-		return difference
-	}
-	served := s.Served()
-	differs := func(document string, order []string) string {
-		return fmt.Sprintf("%s lists %s, the order is %s", document, strings.Join(order, ", "), strings.Join(served, ", "))
-	}
-	switch {
-	case !slices.Equal(d.Group, served):
-		return differs("/apis/"+s.CRD.Spec.Group, d.Group)
-	case d.Aggregated != nil && !slices.Equal(d.Aggregated, served):
-		return differs("aggregated discovery", d.Aggregated)
-	}
-	return ""
 }

@@ -13,6 +13,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/crdver/kubectl-crdver/pkg/goldenfile"
 	"github.com/crdver/kubectl-crdver/pkg/validate"
 )
 
@@ -42,7 +43,7 @@ func TestRules(t *testing.T) {
 					} else {
 						good++
 					}
-					golden(t, filepath.Join(dir, "want.txt"), lines(found))
+					goldenfile.Compare(t, *update, filepath.Join(dir, "want.txt"), lines(found))
 				})
 			}
 			if bad == 0 || good == 0 {
@@ -59,23 +60,6 @@ func lines(found []validate.Found) string {
 		text.WriteString(string(f.Severity) + " " + cmp.Or(f.Version, "-") + " " + cmp.Or(f.Path, "-") + ": " + f.Message + " | " + f.Fix + "\n")
 	}
 	return text.String()
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
 }
 
 // TestCaseDirectories finds directories that belong to no rule.
