@@ -176,15 +176,16 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 	for _, p := range plans {
 		name := p.Target.CRD.Name
 		report, err := executor.Run(ctx, p, executor.Options{
-			Cluster:      c.cluster,
-			FieldManager: c.flags.fieldManager,
-			Concurrency:  c.flags.concurrency,
-			QPS:          c.flags.qps,
-			Replan:       c.replan(name, p.Intent),
-			Confirm:      c.confirmStep(plans),
-			Events:       progress,
-			Now:          now,
-			Resume:       c.resume(p.Intent, name),
+			Cluster:         c.cluster,
+			FieldManager:    c.flags.fieldManager,
+			Concurrency:     c.flags.concurrency,
+			QPS:             c.flags.qps,
+			WebhookPatience: c.flags.webhookPatience,
+			Replan:          c.replan(name, p.Intent),
+			Confirm:         c.confirmStep(plans),
+			Events:          progress,
+			Now:             now,
+			Resume:          c.resume(p.Intent, name),
 		})
 		if report.Outcome == v1alpha1.OutcomeDone && report.Resume != "" {
 			// What is left is what the narrowed migration left out.

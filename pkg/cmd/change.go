@@ -39,6 +39,7 @@ type changeFlags struct {
 	progress         string
 	concurrency      int
 	qps              float64
+	webhookPatience  time.Duration
 
 	selector string
 	group    string
@@ -65,6 +66,7 @@ func (c *changeFlags) addExecution(command *cobra.Command) {
 	flags.BoolVar(&c.detailedExitCode, "detailed-exitcode", false, "Exit with 2 when a dry run finds changes to make")
 	flags.IntVar(&c.concurrency, "concurrency", 16, "Number of objects to rewrite at a time")
 	flags.Float64Var(&c.qps, "qps", 0, "Limit of the requests for objects per second; 0 means no limit")
+	flags.DurationVar(&c.webhookPatience, "webhook-patience", 3*time.Minute, "How long to wait for a conversion webhook that does not answer while objects are rewritten")
 	flags.StringVar(&c.progress, "progress", "auto", "Progress on standard error: auto, plain, json (an event a line) or none")
 	AddTimeoutFlag(command, "How long the whole command may take")
 	completeFlag(command, "progress", "auto", "plain", "json", "none")
@@ -105,6 +107,9 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 	}
 	if !(c.qps >= 0) || math.IsInf(c.qps, 0) { // NaN is neither.
 		return UsageErrorf(command, "--qps must be a number that is not negative")
+	}
+	if c.webhookPatience < time.Second {
+		return UsageErrorf(command, "--webhook-patience must be at least 1s")
 	}
 	if c.fieldManager == "" || len(c.fieldManager) > 128 {
 		return UsageErrorf(command, "--field-manager must have 1 to 128 characters")

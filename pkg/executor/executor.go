@@ -15,6 +15,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/storagemigration"
 )
 
 // Options is what an execution needs beside the plan.
@@ -25,6 +26,9 @@ type Options struct {
 	Concurrency int
 	// QPS limits the requests for objects per second; 0 means no limit.
 	QPS float64
+	// WebhookPatience is how long the rewriting of objects waits for a conversion
+	// webhook that does not answer; 0 means three minutes.
+	WebhookPatience time.Duration
 	// Replan makes the plan for the same intent again, from the CRD as it is
 	// now. It is asked when somebody else changed the CRD meanwhile (rule 4).
 	Replan func(ctx context.Context) (v1alpha1.Plan, error)
@@ -221,12 +225,13 @@ func (r *run) warn(format string, args ...any) {
 func outcomeOf(ctx context.Context, err error) v1alpha1.Outcome {
 	var refused *RefusedError
 	var partial *partialError
+	var down *storagemigration.ConverterDownError
 	switch {
 	case err == nil:
 		return v1alpha1.OutcomeDone
 	case errors.As(err, &refused):
 		return v1alpha1.OutcomeRefused
-	case errors.As(err, &partial):
+	case errors.As(err, &partial), errors.As(err, &down):
 		return v1alpha1.OutcomePartial
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
 		return v1alpha1.OutcomeInterrupted

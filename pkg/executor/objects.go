@@ -35,12 +35,14 @@ func (r *run) objects() cluster.Objects { return r.Cluster.Objects(r.resource(r.
 // passOptions are those of every pass.
 func (r *run) passOptions() storagemigration.PassOptions {
 	return storagemigration.PassOptions{
-		Namespace:     r.plan.Intent.Namespace,
-		LabelSelector: r.plan.Intent.Selector,
-		Concurrency:   r.Concurrency,
-		QPS:           float32(r.QPS),
-		FieldManager:  r.FieldManager,
-		Progress:      r.progress,
+		Namespace:       r.plan.Intent.Namespace,
+		LabelSelector:   r.plan.Intent.Selector,
+		Concurrency:     r.Concurrency,
+		QPS:             float32(r.QPS),
+		FieldManager:    r.FieldManager,
+		Progress:        r.progress,
+		WebhookPatience: r.WebhookPatience,
+		Notice:          func(text string) { r.warn("%s", text) },
 	}
 }
 

@@ -35,6 +35,12 @@ type PassOptions struct {
 	// ListFor bounds how long a list that the server cannot produce is tried
 	// again; 0 means ten seconds.
 	ListFor time.Duration
+	// WebhookPatience is how long a pass waits for a conversion webhook that does
+	// not answer; 0 means three minutes.
+	WebhookPatience time.Duration
+	// Notice is told when a pass pauses and goes on. It is called from several
+	// goroutines. Nil means nobody.
+	Notice func(text string)
 	// Grace is how long requests in flight may go on after the context has
 	// ended; 0 means five seconds.
 	Grace time.Duration
@@ -66,6 +72,7 @@ func (o PassOptions) withDefaults() PassOptions {
 	o.Concurrency = or(o.Concurrency, 16)
 	o.RetryFor = or(o.RetryFor, 2*time.Minute)
 	o.ListFor = or(o.ListFor, 10*time.Second)
+	o.WebhookPatience = or(o.WebhookPatience, patience)
 	o.Grace = or(o.Grace, 5*time.Second)
 	o.PatchType = or(o.PatchType, types.MergePatchType)
 	o.Number = or(o.Number, 1)
@@ -129,7 +136,7 @@ func NoOpPatch(object *metav1.PartialObjectMetadata) (body []byte, skip bool, er
 // happens to single objects is in the result, not in the error.
 func Pass(ctx context.Context, objects cluster.Objects, options PassOptions) (PassResult, error) {
 	slim := options.Patch == nil && options.Observe == nil
-	p := &pass{objects: objects, options: options.withDefaults(), slim: slim}
+	p := &pass{objects: objects, options: options.withDefaults(), slim: slim, breaker: newBreaker()}
 	if p.options.Patch == nil {
 		p.options.Patch = NoOpPatch
 	}
@@ -145,6 +152,7 @@ type pass struct {
 	objects cluster.Objects
 	options PassOptions
 	limiter flowcontrol.RateLimiter
+	breaker *breaker
 	// slim says that nobody needs more of an object than its name and versions.
 	slim bool
 	// stop ends the pass early, for a reason.

@@ -49,7 +49,17 @@ func isInterrupted(err error) bool {
 // arrived is refused with 409.
 func (p *pass) send(run, requests context.Context, call func(context.Context) error) error {
 	began := time.Now()
+	var down outage
+	defer func() {
+		if down.attempts > 0 {
+			p.breaker.leave()
+		}
+	}()
 	for attempt := 0; ; attempt++ {
+		try, err := p.breaker.enter(run, down.attempts > 0)
+		if err != nil {
+			return err
+		}
 		if p.limiter != nil {
 			if err := p.limiter.Wait(run); err != nil {
 				return &interruptedError{cause: err}
@@ -58,9 +68,21 @@ func (p *pass) send(run, requests context.Context, call func(context.Context) er
 		if run.Err() != nil {
 			return &interruptedError{cause: ended(run)}
 		}
-		err := p.attempt(requests, call)
+		err = p.attempt(requests, call)
 		if requests.Err() != nil {
+			if try {
+				p.breaker.next(true)
+			}
 			return &interruptedError{cause: requests.Err()}
+		}
+		if cluster.ConverterDown(err) {
+			if err := p.converterDown(run, try, &down, err); err != nil {
+				return err
+			}
+			continue
+		}
+		if try {
+			p.notice("the conversion webhook answers again after %s: going on", p.breaker.answered().Round(time.Second))
 		}
 		if !again(err) {
 			p.answered.Store(time.Now().UnixNano())
@@ -83,7 +105,7 @@ func (p *pass) send(run, requests context.Context, call func(context.Context) er
 func ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	gaveUp := new(gaveUpError)
-	if errors.Is(cause, ctx.Err()) || errors.As(cause, &gaveUp) {
+	if errors.Is(cause, ctx.Err()) || errors.As(cause, &gaveUp) || isConverterDown(cause) {
 		return cause
 	}
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)

@@ -166,15 +166,20 @@ func TestServerRefusesTheSameUpdates(t *testing.T) {
 	b := start(t, testbed.InProcessOptions{})
 	client := serverCRDs(t, b)
 	changes := map[string]func(*apiextensionsv1.CustomResourceDefinition){
-		"unchanged":     func(*apiextensionsv1.CustomResourceDefinition) {},
-		"scope":         func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Scope = apiextensionsv1.ClusterScoped },
-		"kind":          func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.Kind = "Other" },
-		"short names":   func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.ShortNames = []string{"zz"} },
-		"no stored":     func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions = c.Spec.Versions[1:]; c.Spec.Versions[0].Storage = true },
-		"other storage": func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Storage, c.Spec.Versions[1].Storage = false, true },
-		"no storage":    func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Storage = false },
-		"two storage":   func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[1].Storage = true },
-		"not served":    func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[1].Served = false },
+		"unchanged":   func(*apiextensionsv1.CustomResourceDefinition) {},
+		"scope":       func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Scope = apiextensionsv1.ClusterScoped },
+		"kind":        func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.Kind = "Other" },
+		"short names": func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.ShortNames = []string{"zz"} },
+		"no stored": func(c *apiextensionsv1.CustomResourceDefinition) {
+			c.Spec.Versions = c.Spec.Versions[1:]
+			c.Spec.Versions[0].Storage = true
+		},
+		"other storage": func(c *apiextensionsv1.CustomResourceDefinition) {
+			c.Spec.Versions[0].Storage, c.Spec.Versions[1].Storage = false, true
+		},
+		"no storage":  func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Storage = false },
+		"two storage": func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[1].Storage = true },
+		"not served":  func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[1].Served = false },
 		"none served": func(c *apiextensionsv1.CustomResourceDefinition) {
 			for i := range c.Spec.Versions {
 				c.Spec.Versions[i].Served = false

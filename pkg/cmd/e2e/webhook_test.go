@@ -20,6 +20,8 @@ import (
 type webhook struct {
 	calls  atomic.Int32
 	broken atomic.Bool
+	// down makes it close connections without an answer.
+	down   atomic.Bool
 	server *httptest.Server
 }
 
@@ -28,6 +30,9 @@ func startWebhook(t *testing.T) *webhook {
 	hook := &webhook{}
 	hook.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hook.calls.Add(1)
+		if hook.down.Load() {
+			panic(http.ErrAbortHandler)
+		}
 		var review apiextensionsv1.ConversionReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			t.Error(err)
