@@ -12,7 +12,8 @@ import (
 )
 
 const explainLong = `Explain a rule of "validate" or "preflight": what it looks for, why that
-matters and what to do about it. "kubectl crdver validate --list-rules" lists them.`
+matters and what to do about it. "kubectl crdver validate --list-rules" lists
+them.`
 
 const explainExample = `  # Why is this a finding, and what can be done about it?
   kubectl crdver explain single-storage-version
@@ -24,7 +25,7 @@ const explainExample = `  # Why is this a finding, and what can be done about it
 const helpColumns = 80
 
 func newExplainCommand(f *Factory) *cobra.Command {
-	print := printers.NewFlags()
+	output := printers.NewFlags()
 	command := &cobra.Command{
 		Use:     "explain RULE...",
 		Short:   "Explain a rule of validate or preflight",
@@ -35,7 +36,7 @@ func newExplainCommand(f *Factory) *cobra.Command {
 			return ruleIDs(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			printer, err := printerOf(command, print)
+			printer, err := printerOf(command, output)
 			if err != nil {
 				return err
 			}
@@ -52,8 +53,8 @@ func newExplainCommand(f *Factory) *cobra.Command {
 			return printer.Print(f.Out, document)
 		},
 	}
-	print.AddFlags(command)
-	completeFlag(command, "output", print.Formats()...)
+	output.AddFlags(command)
+	completeFlag(command, "output", output.Formats()...)
 	return command
 }
 

@@ -125,7 +125,7 @@ func (o *validateOptions) fixFile(f *Factory, name string, documents []*document
 		return o.showFile(f, name, replacements)
 	}
 	if err := source.WriteBack(name, replacements); err != nil {
-		return err //nolint:wrapcheck // Says what was being written.
+		return err
 	}
 	f.tell("%s: corrected %s\n", printers.Escape(name), printers.Plural(done, "finding"))
 	return nil
@@ -135,7 +135,7 @@ func (o *validateOptions) fixFile(f *Factory, name string, documents []*document
 func (o *validateOptions) showFile(f *Factory, name string, replacements []source.Replacement) error {
 	before, after, err := source.Replaced(name, replacements)
 	if err != nil {
-		return err //nolint:wrapcheck // Says what was being read.
+		return err
 	}
 	if _, err := fmt.Fprint(f.Out, printers.EscapeLines(manifest.Diff(name, before, after))); err != nil {
 		return fmt.Errorf("writing the changes: %w", err)
@@ -146,11 +146,11 @@ func (o *validateOptions) showFile(f *Factory, name string, replacements []sourc
 func (d *documentFix) apply() ([]manifest.Skipped, error) {
 	parsed, err := manifest.Parse(d.document.Text)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The caller says of what.
+		return nil, err
 	}
 	after, skipped, err := parsed.Apply(d.edits)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // As above.
+		return nil, err
 	}
 	d.after = after
 	return skipped, nil

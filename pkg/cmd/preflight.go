@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -26,22 +27,22 @@ server takes them, what they break, and what has to be done first.
 
 Each CRD gets a verdict:
 
-  ok          the server takes it and nothing breaks
-  ok after N  the commands that are listed clear the way
-  breaks      the server takes it, and clients or data are lost
-  refused     the server does not take it
-  unknown     something that matters could not be read
+  ok                the server takes it and nothing breaks
+  ok after N steps  not yet: what is listed has to be done first, in this order
+  breaks            the server takes it, and clients or data are lost
+  refused           the server does not take it, whatever is done first
+  unknown           something that matters could not be read
 
 The update is validated by the API server's own code against the CRD that is
-there, and the server is asked with a dry run, which admission policies see, too.
-Live objects are held against the new schemas: --sample says how many. Documents
-that are not CRDs are skipped. Nothing is changed.
+there, and the server is asked with a dry run, which admission policies see,
+too. Live objects are held against the new schemas: --sample says how many.
+Documents that are not CRDs are skipped. Nothing is changed.
 
 With --against, manifests are compared with other manifests and no cluster is
 needed; what objects are stored at is then not known.
 
-Findings of "validate" are reported only if the manifest brings them; --all shows
-those that were there before, too.`
+Findings of "validate" are reported only if the manifest brings them; --all
+shows those that were there before, too.`
 
 const preflightExample = `  # Before helm upgrade
   helm template ./chart --include-crds | kubectl crdver preflight -f -
@@ -116,6 +117,11 @@ func (o *preflightOptions) run(f *Factory, command *cobra.Command) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("comparing CRDs: %w", ctx.Err())
 	}
+	// A chart need not have CRDs: then there is nothing that could break.
+	if none := new(source.NoCRDsError); errors.As(loadErr, &none) && none.Others > 0 {
+		f.tell("Nothing to compare: %s\n", none)
+		loadErr = nil
+	}
 	if loadErr != nil && len(items) == 0 {
 		return loadErr
 	}
@@ -160,7 +166,7 @@ func (o *preflightOptions) old(ctx context.Context, f *Factory) (*oldCRDs, error
 		return nil
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Names the file.
+		return nil, err
 	}
 	return old, nil
 }

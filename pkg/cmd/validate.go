@@ -91,7 +91,7 @@ func newValidateCommand(f *Factory) *cobra.Command {
 	command := &cobra.Command{
 		Use:               "validate [CRD...]",
 		Aliases:           []string{"lint"},
-		Short:             "Say what is wrong with the versions of CRDs, on a cluster or in manifests",
+		Short:             "Say what is wrong with the versions of CRDs",
 		Long:              validateLong,
 		Example:           validateExample,
 		ValidArgsFunction: completeCRDs(f),
@@ -192,7 +192,13 @@ func (o *validateOptions) checkAll(ctx context.Context, f *Factory, args []strin
 	}}
 	now := time.Now()
 	places := &places{}
-	checked, err := read(ctx, r, func(s lifecycle.State) checkedCRD { return checkOne(ctx, s, rules, now, places) })
+	checked, err := read(ctx, r, func(s lifecycle.State) checkedCRD {
+		one := checkOne(ctx, s, rules, now, places)
+		if !o.fix {
+			one.fixes = nil // They hold the text of the manifest.
+		}
+		return one
+	})
 	if err == nil {
 		r.noteEmpty(len(checked))
 	}
@@ -290,7 +296,7 @@ func findingFormats(crds []v1alpha1.CheckedCRD, findings []v1alpha1.Finding, set
 ) map[string]func(io.Writer) error {
 	return map[string]func(io.Writer) error{
 		formatSARIF: func(w io.Writer) error {
-			tool := printers.SARIFTool{Name: product, Version: clientVersion(version), URI: homepage, Rules: rules}
+			tool := printers.SARIFTool{Name: product, Version: clientVersion(version), URI: homepage, HelpURI: homepage + "#rules", Rules: rules}
 			return printers.WriteSARIF(w, tool, findings)
 		},
 		formatJUnit: func(w io.Writer) error {

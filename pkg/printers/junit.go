@@ -11,8 +11,8 @@ import (
 
 // JUnitCase is one test of a suite: a finding, or that there is none.
 type JUnitCase struct {
-	// Suite is the CRD, Class the rule or "crdver", Name what was tested.
-	Suite, Class, Name string
+	// Suite is the CRD, Name the rule and the field that it is about.
+	Suite, Name string
 	// Failure is empty for what passed; Details are shown with it.
 	Failure, Type, Details string
 	// Skipped is why a finding does not count.
@@ -70,21 +70,25 @@ func JUnitCases(crds []v1alpha1.CheckedCRD, findings []v1alpha1.Finding, counts 
 		of[f.CRD] = append(of[f.CRD], f)
 	}
 	var cases []JUnitCase
+	done := map[string]bool{}
 	for _, crd := range crds {
+		if done[crd.Name] {
+			continue // A CRD can be there twice: its findings are all told.
+		}
+		done[crd.Name] = true
 		if len(of[crd.Name]) == 0 {
-			cases = append(cases, JUnitCase{Suite: crd.Name, Class: "crdver", Name: "no findings"})
+			cases = append(cases, JUnitCase{Suite: crd.Name, Name: "no findings"})
 		}
 		for _, f := range of[crd.Name] {
 			cases = append(cases, junitFinding(f, counts(f.Severity)))
 		}
-		delete(of, crd.Name) // A CRD can be there twice.
 	}
 	return cases
 }
 
 func junitFinding(f v1alpha1.Finding, counts bool) JUnitCase {
-	c := JUnitCase{Suite: f.CRD, Class: f.Rule, Name: strings.TrimSpace(f.Rule + " " + f.Path), Type: string(f.Severity)}
-	if l := f.Location; l != nil {
+	c := JUnitCase{Suite: f.CRD, Name: strings.TrimSpace(f.Rule + " " + f.Path), Type: string(f.Severity)}
+	if l := f.Location; l != nil && l.File != "-" {
 		c.File, c.Line = l.File, l.Line
 	}
 	c.Details = fmt.Sprintf("%s: %s: %s", place(f), f.Severity, f.Message)
@@ -103,15 +107,22 @@ func junitFinding(f v1alpha1.Finding, counts bool) JUnitCase {
 	return c
 }
 
-// WriteJUnit writes tests as a JUnit report, a suite for each CRD.
+// WriteJUnit writes tests as a JUnit report, a suite for each CRD. GitLab shows
+// the class name as the suite, and drops a test that has the class and the name
+// of another: so the class is the CRD, and names that come again are numbered.
 func WriteJUnit(w io.Writer, name string, cases []JUnitCase) error {
 	suites := junitSuites{Name: name, Suites: []junitSuite{}}
+	seen := map[[2]string]int{}
 	for _, c := range cases {
 		if last := len(suites.Suites) - 1; last < 0 || suites.Suites[last].Name != xmlText(c.Suite) {
 			suites.Suites = append(suites.Suites, junitSuite{Name: xmlText(c.Suite), Time: "0"})
 		}
 		suite := &suites.Suites[len(suites.Suites)-1]
-		one := junitCase{Name: xmlText(c.Name), ClassName: c.Class, Time: "0", File: xmlText(c.File), Line: c.Line}
+		one := junitCase{Name: xmlText(c.Name), ClassName: suite.Name, Time: "0", File: xmlText(c.File), Line: c.Line}
+		key := [2]string{one.ClassName, one.Name}
+		if seen[key]++; seen[key] > 1 {
+			one.Name = fmt.Sprintf("%s (%d)", one.Name, seen[key])
+		}
 		suite.Tests++
 		suites.Tests++
 		switch {

@@ -68,6 +68,13 @@ func VerdictText(item v1alpha1.Preflight) string {
 }
 
 func objectsLine(o v1alpha1.ObjectsChecked) string {
+	if o.Checked == 0 && !o.Complete {
+		line := "no object was held against the new schema"
+		if o.Error != "" {
+			line += ": " + Escape(o.Error)
+		}
+		return line
+	}
 	line := fmt.Sprintf("%s held against the new schema", Plural(int(o.Checked), "object"))
 	switch {
 	case o.Total != nil && !o.Complete:
@@ -75,104 +82,11 @@ func objectsLine(o v1alpha1.ObjectsChecked) string {
 	case !o.Complete:
 		line += ", not all"
 	}
+	if o.Error != "" {
+		line += fmt.Sprintf(" (%s)", Escape(o.Error))
+	}
 	if o.Invalid == 0 && o.Pruned == 0 {
 		return line + ": all fit"
 	}
 	return fmt.Sprintf("%s: %d not valid, %d would lose fields", line, o.Invalid, o.Pruned)
-}
-
-// WriteMarkdown writes the answer for a comment of a pull request.
-func WriteMarkdown(w io.Writer, report *v1alpha1.PreflightReport) error {
-	var out strings.Builder
-	out.WriteString("### CRD preflight\n\n")
-	if len(report.Items) == 0 {
-		out.WriteString("No CustomResourceDefinition.\n")
-		return written(io.WriteString(w, out.String()))
-	}
-	out.WriteString("| CRD | verdict | errors | warnings |\n|---|---|---|---|\n")
-	for _, item := range report.Items {
-		errors, warnings := 0, 0
-		for _, f := range item.Findings {
-			switch {
-			case f.Suppressed != nil:
-			case f.Severity == v1alpha1.SeverityError:
-				errors++
-			case f.Severity == v1alpha1.SeverityWarning:
-				warnings++
-			}
-		}
-		fmt.Fprintf(&out, "| %s | **%s** | %d | %d |\n", markdownCode(item.CRD), VerdictText(item), errors, warnings)
-	}
-	for _, item := range report.Items {
-		if len(item.Findings) == 0 && len(item.Steps) == 0 && len(item.AfterSteps) == 0 {
-			continue
-		}
-		fmt.Fprintf(&out, "\n#### %s: %s\n", markdownCode(item.CRD), VerdictText(item))
-		if len(item.Steps) > 0 {
-			out.WriteString("\nBefore applying the manifest:\n\n")
-			for n, step := range item.Steps {
-				fmt.Fprintf(&out, "%d. %s\n", n+1, markdownCode(step))
-			}
-		}
-		if len(item.AfterSteps) > 0 {
-			out.WriteString("\nAfterwards:\n\n")
-			for n, step := range item.AfterSteps {
-				fmt.Fprintf(&out, "%d. %s\n", n+1, markdownCode(step))
-			}
-		}
-		if len(item.Findings) > 0 {
-			out.WriteString("\n")
-		}
-		for _, f := range item.Findings {
-			if f.Suppressed != nil {
-				continue
-			}
-			where := ""
-			if l := f.Location; l != nil && l.Line > 0 {
-				where = fmt.Sprintf(" (%s)", markdownCode(fmt.Sprintf("%s:%d", l.File, l.Line)))
-			}
-			fmt.Fprintf(&out, "- **%s** %s%s: %s\n", f.Severity, markdownCode(f.Rule), where, markdownText(f.Message))
-			if f.Fix != "" {
-				fmt.Fprintf(&out, "  %s\n", markdownText(f.Fix))
-			}
-		}
-	}
-	return written(io.WriteString(w, out.String()))
-}
-
-// markdownText escapes what Markdown and HTML would read in untrusted text, and
-// mentions of people.
-func markdownText(text string) string {
-	var out strings.Builder
-	for _, r := range Escape(text) {
-		switch r {
-		case '\\', '`', '*', '_', '{', '}', '[', ']', '#', '|', '~', '!':
-			out.WriteRune('\\')
-			out.WriteRune(r)
-		case '<':
-			out.WriteString("&lt;")
-		case '>':
-			out.WriteString("&gt;")
-		case '&':
-			out.WriteString("&amp;")
-		case '@':
-			out.WriteString("&#64;")
-		default:
-			out.WriteRune(r)
-		}
-	}
-	return out.String()
-}
-
-// markdownCode returns untrusted text as code.
-func markdownCode(text string) string {
-	text = strings.ReplaceAll(Escape(text), "|", `\|`)
-	fence := "`"
-	for strings.Contains(text, fence) {
-		fence += "`"
-	}
-	if len(fence) > 1 {
-		return fence + " " + text + " " + fence
-	}
-	return fence + text + fence
 }

@@ -29,16 +29,18 @@ type (
 		Driver sarifDriver `json:"driver"`
 	}
 	sarifDriver struct {
-		Name           string      `json:"name"`
-		Version        string      `json:"version,omitempty"`
-		InformationURI string      `json:"informationUri"`
-		Rules          []sarifRule `json:"rules"`
+		Name            string      `json:"name"`
+		Version         string      `json:"version,omitempty"`
+		SemanticVersion string      `json:"semanticVersion,omitempty"`
+		InformationURI  string      `json:"informationUri"`
+		Rules           []sarifRule `json:"rules"`
 	}
 	sarifRule struct {
 		ID                   string             `json:"id"`
 		ShortDescription     sarifText          `json:"shortDescription"`
 		FullDescription      sarifText          `json:"fullDescription"`
 		Help                 sarifText          `json:"help"`
+		HelpURI              string             `json:"helpUri"`
 		DefaultConfiguration sarifConfiguration `json:"defaultConfiguration"`
 	}
 	sarifText struct {
@@ -50,7 +52,7 @@ type (
 	}
 	sarifResult struct {
 		RuleID              string             `json:"ruleId"`
-		RuleIndex           int                `json:"ruleIndex"`
+		RuleIndex           *int               `json:"ruleIndex,omitempty"`
 		Level               string             `json:"level"`
 		Message             sarifText          `json:"message"`
 		Locations           []sarifLocation    `json:"locations"`
@@ -83,19 +85,21 @@ type (
 	}
 )
 
-// SARIFTool is what made a report.
+// SARIFTool is what made a report. URI is its page, HelpURI that of its rules.
 type SARIFTool struct {
-	Name, Version, URI string
-	Rules              []v1alpha1.Rule
+	Name, Version, URI, HelpURI string
+	Rules                       []v1alpha1.Rule
 }
 
 // WriteSARIF writes findings as SARIF 2.1.0. Paths are relative to the root of
 // the sources (%SRCROOT%) unless they are absolute. A finding of a live CRD has a
 // logical location only.
 func WriteSARIF(w io.Writer, tool SARIFTool, findings []v1alpha1.Finding) error {
+	version := strings.TrimPrefix(tool.Version, "v") // A version of SARIF starts with a number.
 	run := sarifRun{
 		Tool: sarifTool{Driver: sarifDriver{
-			Name: tool.Name, Version: tool.Version, InformationURI: tool.URI, Rules: []sarifRule{},
+			Name: tool.Name, Version: version, SemanticVersion: version,
+			InformationURI: tool.URI, Rules: []sarifRule{},
 		}},
 		ColumnKind: "unicodeCodePoints", Results: []sarifResult{},
 	}
@@ -105,16 +109,17 @@ func WriteSARIF(w io.Writer, tool SARIFTool, findings []v1alpha1.Finding) error 
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{
 			ID: rule.ID, ShortDescription: sarifText{Text: rule.Summary}, FullDescription: sarifText{Text: rule.Why},
 			Help:                 sarifText{Text: rule.Fix, Markdown: fmt.Sprintf("**Why:** %s\n\n**Fix:** %s", rule.Why, rule.Fix)},
+			HelpURI:              tool.HelpURI,
 			DefaultConfiguration: sarifConfiguration{Level: sarifLevel(rule.Severity)},
 		})
 	}
 	seen := map[string]int{}
 	for _, f := range findings {
-		known, ok := index[f.Rule]
-		if !ok {
-			known = -1 // SARIF's word for "not among the rules".
+		result := sarifFinding(f, seen)
+		if known, ok := index[f.Rule]; ok {
+			result.RuleIndex = &known
 		}
-		run.Results = append(run.Results, sarifFinding(f, known, seen))
+		run.Results = append(run.Results, result)
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
@@ -126,7 +131,7 @@ func WriteSARIF(w io.Writer, tool SARIFTool, findings []v1alpha1.Finding) error 
 	return nil
 }
 
-func sarifFinding(f v1alpha1.Finding, index int, seen map[string]int) sarifResult {
+func sarifFinding(f v1alpha1.Finding, seen map[string]int) sarifResult {
 	message := f.CRD + ": " + f.Message
 	if f.Fix != "" {
 		message += ". " + f.Fix
@@ -143,11 +148,11 @@ func sarifFinding(f v1alpha1.Finding, index int, seen map[string]int) sarifResul
 		}
 	}
 	result := sarifResult{
-		RuleID: f.Rule, RuleIndex: index, Level: sarifLevel(f.Severity), Message: sarifText{Text: xmlText(message)},
+		RuleID: f.Rule, Level: sarifLevel(f.Severity), Message: sarifText{Text: sarifMessage(message)},
 		Locations: []sarifLocation{location}, PartialFingerprints: map[string]string{"crdver/v1": fingerprint(f, seen)},
 	}
 	if f.Suppressed != nil {
-		result.Suppressions = []sarifSuppression{{Kind: "inSource", Justification: f.Suppressed.Reason}}
+		result.Suppressions = []sarifSuppression{{Kind: "inSource", Justification: sarifMessage(f.Suppressed.Reason)}}
 	}
 	return result
 }
@@ -167,14 +172,23 @@ func sarifLevel(severity v1alpha1.Severity) string {
 	return string(severity)
 }
 
+// sarifMessage returns untrusted text as a message. In SARIF "[text](target)" is
+// a link even in plain text, and there is no way to write it that is none.
+func sarifMessage(text string) string {
+	return strings.ReplaceAll(xmlText(text), "](", "] (")
+}
+
 // artifact returns a file as a URI.
 func artifact(file string) sarifArtifact {
-	if strings.Contains(file, "://") {
-		return sarifArtifact{URI: file}
+	if from, err := url.Parse(file); err == nil && from.Host != "" {
+		// What browsers take in a query and RFC 3986 does not.
+		from.RawQuery = strings.NewReplacer("[", "%5B", "]", "%5D").Replace(from.RawQuery)
+		return sarifArtifact{URI: from.String()}
 	}
 	path := filepath.ToSlash(filepath.Clean(file))
 	if filepath.IsAbs(file) {
 		return sarifArtifact{URI: (&url.URL{Scheme: "file", Path: path}).String()}
 	}
-	return sarifArtifact{URI: (&url.URL{Path: path}).EscapedPath(), URIBaseID: "%SRCROOT%"}
+	// String writes "./" before a path that would be read as a scheme.
+	return sarifArtifact{URI: (&url.URL{Path: path}).String(), URIBaseID: "%SRCROOT%"}
 }

@@ -100,20 +100,32 @@ type loader struct {
 	errs       []error
 }
 
+// NoCRDsError says that there is no CRD in manifests.
+type NoCRDsError struct {
+	// Others is how many documents are something else.
+	Others  int
+	message string
+}
+
+// Error says where there is none.
+func (e *NoCRDsError) Error() string { return e.message }
+
 // nothing is the error for input without a CRD.
 func (l *loader) nothing() error {
 	where := strings.Join(append(slices.Clone(l.files.Filenames), l.files.Kustomize), ", ")
 	where = strings.Trim(where, ", ")
+	e := &NoCRDsError{Others: l.summary.Skipped}
 	switch {
 	case l.read == 0:
 		return fmt.Errorf("no manifests (%s) in %s: -R also looks in its folders", strings.Join(resource.FileExtensions, ", "), where)
 	case l.summary.Skipped == 0:
-		return fmt.Errorf("no CustomResourceDefinition in %s: it is empty", where)
+		e.message = fmt.Sprintf("no CustomResourceDefinition in %s: it is empty", where)
 	case l.summary.Skipped == 1:
-		return fmt.Errorf("no CustomResourceDefinition in %s: its only document is something else", where)
+		e.message = fmt.Sprintf("no CustomResourceDefinition in %s: its only document is something else", where)
 	default:
-		return fmt.Errorf("no CustomResourceDefinition in %s: all of its %d documents are something else", where, l.summary.Skipped)
+		e.message = fmt.Sprintf("no CustomResourceDefinition in %s: all of its %d documents are something else", where, l.summary.Skipped)
 	}
+	return e
 }
 
 // input reads one argument of --filename.
