@@ -72,6 +72,12 @@ func (c *changeFlags) addExecution(command *cobra.Command) {
 	completeFlag(command, "progress", "auto", "plain", "json", "none")
 }
 
+// allowLossFlag adds --allow-loss to a command that rewrites objects.
+func allowLossFlag(command *cobra.Command, paths *[]string) {
+	command.Flags().StringArrayVar(paths, "allow-loss", nil,
+		"Path of a field that may be lost or changed when objects are rewritten, with all below it, as in spec.hostPort; can be repeated")
+}
+
 // addSelection adds the flags that select several CRDs.
 func (c *changeFlags) addSelection(command *cobra.Command) {
 	flags := command.Flags()
@@ -173,6 +179,9 @@ func (c *change) resume(intent v1alpha1.Intent, name string) string {
 	toggle("--undo", intent.Undo)
 	toggle("--deprecate-older", intent.DeprecateOlder)
 	toggle("--allow-owner-references", intent.AllowOwnerReferences)
+	for _, path := range intent.AllowLoss {
+		option("--allow-loss", path)
+	}
 	toggle("--force", intent.Force)
 	return strings.Join(append(words, c.connection...), " ")
 }

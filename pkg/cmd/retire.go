@@ -34,6 +34,7 @@ type retireOptions struct {
 	until                string
 	replacement          string
 	allowOwnerReferences bool
+	allowLoss            []string
 }
 
 func newRetireCommand(f *Factory) *cobra.Command {
@@ -43,7 +44,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 		intent: func(version string) v1alpha1.Intent {
 			return v1alpha1.Intent{
 				Verb: v1alpha1.VerbRetire, Version: version, Until: v1alpha1.Action(o.until),
-				Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences,
+				Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.allowLoss,
 			}
 		},
 		// A retired version still fits: running again says that nothing is left.
@@ -61,6 +62,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&o.replacement, "replacement", "", "Version that the deprecation warning points to (default the highest-priority served version that is not deprecated)")
 	flags.BoolVar(&o.allowOwnerReferences, "allow-owner-references", false, "Stop serving the version although ownerReferences name it: the garbage collector may delete those children")
+	allowLossFlag(command, &o.allowLoss)
 	untilFlag(command, v1alpha1.VerbRetire, &o.until)
 	o.flags.add(command)
 	o.flags.addSelection(command)

@@ -17,6 +17,7 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/managedfields"
+	"github.com/crdver/kubectl-crdver/pkg/plan"
 	"github.com/crdver/kubectl-crdver/pkg/schema"
 	"github.com/crdver/kubectl-crdver/pkg/storagemigration"
 )
@@ -66,20 +67,21 @@ func (r *run) rehearse(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("rehearsing the rewrite: %w", err)
 	}
-	return clean(result)
+	return clean(r.plan.Intent, result)
 }
 
 // clean refuses to go on where a rehearsal found something.
-func clean(result *v1alpha1.Rehearsal) error {
+func clean(intent v1alpha1.Intent, result *v1alpha1.Rehearsal) error {
+	lost, _ := plan.Lossy(intent, result.Lost)
 	switch {
 	case result.RefusedCount > 0:
 		f := result.Refused[0]
 		return refusef("the server would refuse to rewrite %d of %d objects, the first is %s: %s",
 			result.RefusedCount, result.Sampled, name(f), f.Message)
-	case len(result.Lost) > 0:
-		d := result.Lost[0]
+	case len(lost) > 0:
+		d := lost[0]
 		return refusef("a rewrite would lose or change %d field paths, the first is %s in %d objects",
-			len(result.Lost), d.Path, d.Objects)
+			len(lost), d.Path, d.Objects)
 	}
 	return nil
 }

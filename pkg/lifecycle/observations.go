@@ -27,6 +27,15 @@ type Observations struct {
 	// Rehearsal is nil if there was none. RehearsalError says why one failed.
 	Rehearsal      *v1alpha1.Rehearsal
 	RehearsalError string
+	// RoundTripDone says that live objects went through the conversion webhook to
+	// the new storage version and back; RoundTripLost is what they lost, and
+	// RoundTripError why it could not be found out.
+	RoundTripDone  bool
+	RoundTripLost  []v1alpha1.FieldDifference
+	RoundTripError string
+	// ConverterProblem is why the conversion webhook will not last: it fails, or its
+	// certificate ends before the migration does.
+	ConverterProblem string
 	// Webhooks are the admission webhooks that writes of the objects pass, as
 	// "CONFIGURATION/WEBHOOK (validating, timeout 10s)". WebhooksError says why
 	// they could not be listed.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -129,6 +130,9 @@ func (o *Observer) rehearsal(
 		return
 	}
 	observations.Rehearsal = result
+	if c.ConversionStrategy() == apiextensionsv1.WebhookConverter {
+		o.webhookEvidence(ctx, c, endpoint, result.Total, observations, options)
+	}
 }
 
 // patches sends the plan's patches with dryRun=All, so that a policy or a

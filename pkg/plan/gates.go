@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 )
@@ -13,6 +12,8 @@ const (
 	blockRefused         = "rehearsal-refused"
 	blockLost            = "rehearsal-lost-fields"
 	blockRehearsalFailed = "rehearsal-failed"
+	blockConverter       = "conversion-webhook"
+	blockConversionLost  = "conversion-lost-fields"
 	blockAccess          = "access"
 	blockDenied          = "dry-run-denied"
 	blockSchema          = "schema-lacks-fields"
@@ -50,6 +51,7 @@ func (b *builder) gates() {
 	}
 	if b.has(v1alpha1.ActionRehearse) {
 		b.rehearsalGate()
+		b.converterGate(o)
 	}
 	if b.changesSpec() {
 		b.bogusGate()
@@ -141,25 +143,18 @@ func (b *builder) rehearsalGate() {
 			Details: details,
 		})
 	}
-	if len(r.Lost) > 0 {
-		details := make([]string, 0, len(r.Lost))
-		for _, d := range r.Lost {
-			details = append(details, fmt.Sprintf("%s %s in %d objects: %s", d.Path, d.Change, d.Objects, strings.Join(d.Examples, ", ")))
-		}
-		b.block(v1alpha1.Blocker{
-			ID:      blockLost,
-			Message: fmt.Sprintf("rewriting objects at %s would lose or change fields for good", b.after.StorageVersion()),
-			Resolve: "add the fields to the schema of the new storage version, or remove them from the objects",
-			Details: details,
-		})
-	}
+	b.lossGate(r.Lost, v1alpha1.Blocker{
+		ID:      blockLost,
+		Message: fmt.Sprintf("rewriting objects at %s would lose or change fields for good", b.after.StorageVersion()),
+		Resolve: "add the fields to the schema of the new storage version, remove them from the objects, or pass --allow-loss PATH",
+	})
 	for _, d := range r.Appeared {
 		b.warn("rewriting adds %s (a default of the new schema) in %d objects", d.Path, d.Objects)
 	}
 	if !r.Complete {
 		b.warn("the rehearsal took a sample of %d of %d objects", r.Sampled, r.Total)
 	}
-	if b.state.Webhook() {
+	if b.state.Webhook() && !o.RoundTripDone {
 		b.warn("objects are converted by a webhook: the rehearsal shows what the server refuses and prunes, not what the webhook loses")
 	}
 }

@@ -146,8 +146,13 @@ func (b *builder) rehearse(storage string) {
 	switch o := b.state.Observations; {
 	case o.Rehearsal == nil && o.RehearsalError == "":
 		st = v1alpha1.PreconditionPending
-	case o.RehearsalError != "" || o.Rehearsal.RefusedCount > 0 || len(o.Rehearsal.Lost) > 0:
+	case o.RehearsalError != "" || o.ConverterProblem != "" || o.Rehearsal.RefusedCount > 0:
 		st = v1alpha1.PreconditionUnmet
+	default:
+		lost, _ := Lossy(b.intent, slices.Concat(o.Rehearsal.Lost, o.RoundTripLost))
+		if len(lost) > 0 {
+			st = v1alpha1.PreconditionUnmet
+		}
 	}
 	b.add(v1alpha1.Step{
 		Action:   v1alpha1.ActionRehearse,

@@ -137,13 +137,18 @@ func TestValidateConverter(t *testing.T) {
 // newCertificate returns a certificate that nothing is signed with, in DER.
 func newCertificate(t *testing.T) []byte {
 	t.Helper()
+	return certificateUntil(t, time.Now().Add(365*24*time.Hour))
+}
+
+func certificateUntil(t *testing.T, until time.Time) []byte {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(365 * 24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: until, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

@@ -21,7 +21,11 @@ type webhook struct {
 	calls  atomic.Int32
 	broken atomic.Bool
 	// down makes it close connections without an answer.
-	down   atomic.Bool
+	down atomic.Bool
+	// forgets makes it drop spec.image.
+	forgets atomic.Bool
+	// ca is the caBundle of its CRDs instead of its own certificate, in DER.
+	ca     []byte
 	server *httptest.Server
 }
 
@@ -43,8 +47,11 @@ func startWebhook(t *testing.T) *webhook {
 			review.Response.Result = metav1.Status{Status: metav1.StatusFailure, Message: "the converter is out of order"}
 		} else {
 			for _, raw := range review.Request.Objects {
-				review.Response.ConvertedObjects = append(review.Response.ConvertedObjects,
-					runtime.RawExtension{Object: convert(t, raw.Raw, review.Request.DesiredAPIVersion)})
+				object := convert(t, raw.Raw, review.Request.DesiredAPIVersion)
+				if hook.forgets.Load() {
+					unstructured.RemoveNestedField(object.Object, "spec", "image")
+				}
+				review.Response.ConvertedObjects = append(review.Response.ConvertedObjects, runtime.RawExtension{Object: object})
 			}
 		}
 		review.Request = nil
@@ -77,7 +84,11 @@ func convert(t *testing.T, raw []byte, to string) *unstructured.Unstructured {
 }
 
 func (h *webhook) conversion() *apiextensionsv1.CustomResourceConversion {
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.server.Certificate().Raw})
+	der := h.server.Certificate().Raw
+	if h.ca != nil {
+		der = h.ca
+	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
 		Webhook: &apiextensionsv1.WebhookConversion{

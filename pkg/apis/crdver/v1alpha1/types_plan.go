@@ -110,6 +110,8 @@ type Intent struct {
 	DeprecateOlder bool `json:"deprecateOlder,omitempty"`
 	// AllowOwnerReferences unserves a version although owner references name it.
 	AllowOwnerReferences bool `json:"allowOwnerReferences,omitempty"`
+	// AllowLoss are the paths of fields that may be lost, with all below them.
+	AllowLoss []string `json:"allowLoss,omitempty"`
 	// Force migrates although storedVersions says that nothing is left.
 	Force bool `json:"force,omitempty"`
 	// Namespace and Selector narrow a migration; a narrowed one never trims.

@@ -1,0 +1,120 @@
+package observe
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/conversion"
+	"github.com/crdver/kubectl-crdver/pkg/conversion/roundtrip"
+	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+)
+
+// A migration takes at least leastDuration, and rewrites at least slowRate
+// objects a second: that is how long a certificate has to last.
+const (
+	leastDuration = 15 * time.Minute
+	slowRate      = 20
+)
+
+// webhookEvidence finds out, before a migration, whether the conversion webhook
+// will last, and what it loses on the way from the versions that objects are
+// persisted at to the endpoint of the migration and back.
+func (o *Observer) webhookEvidence(
+	ctx context.Context, c crd.CRD, endpoint string, objects int64, observations *lifecycle.Observations, options PlanOptions,
+) {
+	converter := o.converter(ctx, c)
+	observations.Converter = converter
+	observations.ConverterProblem = converterProblem(c, converter, time.Now().Add(expected(objects)))
+	if observations.ConverterProblem != "" {
+		return
+	}
+	observations.RoundTripDone = true
+	for _, from := range append([]string{c.StorageVersion()}, c.Status.StoredVersions...) {
+		v := c.Version(from)
+		if from == endpoint || v == nil || !v.Served {
+			continue
+		}
+		trip, err := roundtrip.Run(ctx, o.cluster, roundtrip.Options{
+			CRD: c, From: from, To: endpoint, Concurrency: options.Concurrency, FieldManager: lifecycle.FieldManager,
+		})
+		if err != nil {
+			observations.RoundTripError, observations.RoundTripDone = err.Error(), false
+			return
+		}
+		if len(trip.Open) > 0 {
+			observations.RoundTripError, observations.RoundTripDone = trip.Open[0], false
+		}
+		observations.RoundTripLost = mergeLost(observations.RoundTripLost, trip)
+	}
+}
+
+// expected is how long a migration of so many objects may take.
+func expected(objects int64) time.Duration {
+	return max(leastDuration, time.Duration(objects/slowRate)*time.Second)
+}
+
+// converterProblem says why a conversion webhook will not do until a time.
+func converterProblem(c crd.CRD, converter *lifecycle.Converter, until time.Time) string {
+	switch {
+	case converter == nil:
+		return ""
+	case converter.TLSError != "":
+		return converter.TLSError
+	case len(converter.Failures) > 0:
+		for _, version := range c.VersionNames() {
+			if failure := converter.Failures[version]; failure != "" {
+				return fmt.Sprintf("objects cannot be read at %s: %s", version, failure)
+			}
+		}
+	}
+	for _, der := range converter.Certificates[:min(len(converter.Certificates), 1)] {
+		if leaf, err := x509.ParseCertificate(der); err == nil && leaf.NotAfter.Before(until) {
+			return ends("its certificate", leaf.NotAfter)
+		}
+	}
+	if webhook := c.Spec.Conversion.Webhook; webhook != nil && webhook.ClientConfig != nil {
+		if last := lastsUntil(webhook.ClientConfig.CABundle); !last.IsZero() && last.Before(until) {
+			return ends("the caBundle", last)
+		}
+	}
+	return ""
+}
+
+func ends(what string, at time.Time) string {
+	return fmt.Sprintf("%s ends at %s, before the migration may be over", what, at.UTC().Format(time.RFC3339))
+}
+
+// lastsUntil returns when the last certificate of a bundle ends, and zero if it
+// holds none.
+func lastsUntil(bundle []byte) time.Time {
+	var last time.Time
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if certificate, err := x509.ParseCertificate(block.Bytes); err == nil && certificate.NotAfter.After(last) {
+			last = certificate.NotAfter
+		}
+	}
+	return last
+}
+
+// mergeLost adds what a round trip lost or changed in live objects. What a schema
+// prunes, the rehearsal reports.
+func mergeLost(lost []v1alpha1.FieldDifference, trip *v1alpha1.RoundTrip) []v1alpha1.FieldDifference {
+	for _, pair := range trip.Pairs {
+		for _, d := range slices.Concat(pair.Differences, pair.Metadata) {
+			if d.Change == conversion.ChangeAppeared || d.Objects == 0 || d.Stage != v1alpha1.StageConversion && d.Stage != v1alpha1.StageServer {
+				continue
+			}
+			one := v1alpha1.FieldDifference{Path: d.Path, Change: d.Change, Objects: d.Objects, Examples: d.Examples}
+			if !slices.ContainsFunc(lost, func(known v1alpha1.FieldDifference) bool { return known.Path == one.Path && known.Change == one.Change }) {
+				lost = append(lost, one)
+			}
+		}
+	}
+	return lost
+}
