@@ -2,9 +2,14 @@ package conversion
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
 )
 
 // place is an object and its place in a list.
@@ -95,4 +100,24 @@ func (s *sampler) sample() []place {
 	chosen = append(chosen, evenly(rest, s.limit-len(chosen))...)
 	slices.SortFunc(chosen, func(a, b place) int { return cmp.Compare(a.index, b.index) })
 	return chosen
+}
+
+// Choose lists the objects that options select and returns limit of them, spread evenly over the list, and over as many namespaces as possible,
+// and how many there are. It holds on to a few times as many as it returns.
+func Choose(ctx context.Context, objects cluster.Objects, options cluster.PageOptions, limit int) ([]types.NamespacedName, int64, error) {
+	sampler := newSampler(limit)
+	err := cluster.EachPage(ctx, objects, options, func(page *metav1.PartialObjectMetadataList) error {
+		for i := range page.Items {
+			sampler.add(types.NamespacedName{Namespace: page.Items[i].Namespace, Name: page.Items[i].Name})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("choosing objects: %w", err)
+	}
+	var chosen []types.NamespacedName
+	for _, p := range sampler.sample() {
+		chosen = append(chosen, p.NamespacedName)
+	}
+	return chosen, sampler.total, nil
 }

@@ -8,14 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 )
 
 // maxResponse bounds what is read of a webhook's answer: the API server takes
 // objects of 3 MiB, and one request can hold several.
 const maxResponse = 64 << 20
+
+// handshakeTimeout bounds looking at a certificate.
+const handshakeTimeout = 10 * time.Second
 
 // Response is the answer to one request, whatever it is.
 type Response struct {
@@ -34,8 +39,9 @@ type Caller interface {
 
 // Direct calls a webhook at its URL.
 type Direct struct {
-	address string
-	client  *http.Client
+	address    string
+	serverName string
+	client     *http.Client
 }
 
 // NewDirect returns a caller of a URL. ca holds the PEM certificates that its
@@ -57,7 +63,10 @@ func NewDirect(address string, ca []byte, serverName string) (*Direct, error) {
 		}
 	}
 	transport := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 32}
-	return &Direct{address: address, client: &http.Client{
+	if serverName == "" {
+		serverName = parsed.Hostname()
+	}
+	return &Direct{address: address, serverName: serverName, client: &http.Client{
 		Transport: transport,
 		// The API server does not follow redirects of webhooks either.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -90,3 +99,32 @@ func (d *Direct) Post(ctx context.Context, body []byte) (Response, error) {
 	}
 	return Response{Status: answer.StatusCode, ContentType: answer.Header.Get("Content-Type"), Body: text, Took: time.Since(begin)}, nil
 }
+
+// Certificates returns what the webhook presents, the leaf first, whether or not
+// it is to be trusted.
+func (d *Direct) Certificates(ctx context.Context) ([]*x509.Certificate, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	parsed, err := url.Parse(d.address)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the webhook: %w", err)
+	}
+	port := parsed.Port()
+	if port == "" {
+		port = strconv.Itoa(defaultPort)
+	}
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: d.Host(), MinVersion: tls.VersionTLS12}} //nolint:gosec // Nothing is sent or trusted.
+	connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(parsed.Hostname(), port))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the webhook %s: %w", d.address, err)
+	}
+	defer func() { _ = connection.Close() }() // Nothing was sent.
+	secure, ok := connection.(*tls.Conn)
+	if !ok {
+		return nil, fmt.Errorf("connecting to the webhook %s: not a TLS connection", d.address)
+	}
+	return secure.ConnectionState().PeerCertificates, nil
+}
+
+// Host is the name that the certificate of the webhook has to be for.
+func (d *Direct) Host() string { return d.serverName }

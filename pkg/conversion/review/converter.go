@@ -65,7 +65,7 @@ func (w Webhook) Convert(ctx context.Context, objects []map[string]any, apiVersi
 	}
 	response, err := w.Caller.Post(ctx, request.Body)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Says what was called.
+		return nil, err
 	}
 	answers, err := request.Accept(response)
 	if err != nil {

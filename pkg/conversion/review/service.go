@@ -52,7 +52,7 @@ func (v viaServer) Post(ctx context.Context, body []byte) (Response, error) {
 	begin := time.Now()
 	status, contentType, answer, err := v.cluster.PostToService(ctx, v.reference.Namespace, v.reference.Name, v.port(), v.path(), body)
 	if err != nil {
-		return Response{}, err //nolint:wrapcheck // Says what was called.
+		return Response{}, err
 	}
 	return Response{Status: status, ContentType: contentType, Body: answer, Took: time.Since(begin)}, nil
 }
@@ -67,7 +67,7 @@ func For(c cluster.Interface, one crd.CRD) (Converter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Webhook{Caller: caller, ReviewVersion: ReviewVersion(one)}, nil
+	return Webhook{Caller: caller, ReviewVersion: VersionOf(one)}, nil
 }
 
 // CallerFor returns the caller of the webhook that a CRD configures.
@@ -87,10 +87,10 @@ func CallerFor(c cluster.Interface, one crd.CRD) (Caller, error) {
 	}
 }
 
-// ReviewVersion returns the version of ConversionReview that the API server
+// VersionOf returns the version of ConversionReview that the API server
 // speaks with the webhook of a CRD: the first of conversionReviewVersions that it
 // knows (validation-rules of the API server: unknown entries are skipped).
-func ReviewVersion(one crd.CRD) string {
+func VersionOf(one crd.CRD) string {
 	if conversion := one.Spec.Conversion; conversion != nil && conversion.Webhook != nil {
 		for _, version := range conversion.Webhook.ConversionReviewVersions {
 			if slices.Contains([]string{"v1", "v1beta1"}, version) {

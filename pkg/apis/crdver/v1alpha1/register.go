@@ -41,6 +41,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Report{}, &ReportList{},
 		&Event{},
 		&ValidationReport{}, &RuleList{}, &ValidationConfig{}, &PreflightReport{},
+		&RoundTripReport{}, &AcceptedDifferences{},
+		&WebhookCheckReport{},
 	)
 	return nil
 }
