@@ -41,7 +41,8 @@ func arrows() map[string][]string {
 		"pkg/conversion/doctor":    {apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/review", "pkg/crd", "pkg/schema"},
 		"pkg/source":               {apis, "pkg/cluster", "pkg/crd", "pkg/lifecycle"},
 		"pkg/observe": {
-			apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/roundtrip", "pkg/crd", "pkg/lifecycle", "pkg/plan", "pkg/preflight", "pkg/usage",
+			apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/lifecycle",
+			"pkg/plan", "pkg/preflight", "pkg/usage",
 		},
 		"pkg/executor": {
 			apis, "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/lifecycle", "pkg/managedfields", "pkg/plan", "pkg/schema", "pkg/storagemigration",

@@ -72,12 +72,6 @@ func (c *changeFlags) addExecution(command *cobra.Command) {
 	completeFlag(command, "progress", "auto", "plain", "json", "none")
 }
 
-// allowLossFlag adds --allow-loss to a command that rewrites objects.
-func allowLossFlag(command *cobra.Command, paths *[]string) {
-	command.Flags().StringArrayVar(paths, "allow-loss", nil,
-		"Path of a field that may be lost or changed when objects are rewritten, with all below it, as in spec.hostPort; can be repeated")
-}
-
 // addSelection adds the flags that select several CRDs.
 func (c *changeFlags) addSelection(command *cobra.Command) {
 	flags := command.Flags()
@@ -140,6 +134,8 @@ type change struct {
 	*Factory
 	flags   changeFlags
 	cluster cluster.Interface
+	// accept is the file of --accept.
+	accept string
 	// connection are the connection flags as they were typed.
 	connection []string
 }
@@ -150,7 +146,11 @@ func (f *Factory) newChange(flags changeFlags, command *cobra.Command) (*change,
 	if err != nil {
 		return nil, err
 	}
-	return &change{Factory: f, flags: flags, cluster: client, connection: connectionWords(command)}, nil
+	c := &change{Factory: f, flags: flags, cluster: client, connection: connectionWords(command)}
+	if accept := command.Flags().Lookup("accept"); accept != nil {
+		c.accept = accept.Value.String()
+	}
+	return c, nil
 }
 
 // resume returns the command that continues an intent for one CRD.
@@ -182,6 +182,7 @@ func (c *change) resume(intent v1alpha1.Intent, name string) string {
 	for _, path := range intent.AllowLoss {
 		option("--allow-loss", path)
 	}
+	option("--accept", c.accept)
 	toggle("--force", intent.Force)
 	return strings.Join(append(words, c.connection...), " ")
 }

@@ -32,11 +32,11 @@ const migrateExample = `  # Migrate the objects of one CRD
   kubectl crdver migrate --all --concurrency 4 --qps 50`
 
 type migrateOptions struct {
-	flags     changeFlags
-	selector  string
-	force     bool
-	until     string
-	allowLoss []string
+	flags    changeFlags
+	selector string
+	force    bool
+	until    string
+	loss     lossFlags
 }
 
 func newMigrateCommand(f *Factory) *cobra.Command {
@@ -55,7 +55,7 @@ func newMigrateCommand(f *Factory) *cobra.Command {
 	flags.StringVar(&o.flags.group, "group", "", "API group: all CRDs of the group that have something to migrate")
 	flags.BoolVar(&o.flags.all, "all", false, "All CRDs that have something to migrate")
 	command.MarkFlagsMutuallyExclusive("all", "group")
-	allowLossFlag(command, &o.allowLoss)
+	o.loss.add(command)
 	untilFlag(command, v1alpha1.VerbMigrate, &o.until)
 	o.flags.add(command)
 	return command
@@ -83,7 +83,7 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 	}
 	intent := v1alpha1.Intent{
 		Verb: v1alpha1.VerbMigrate, Until: v1alpha1.Action(o.until), Force: o.force,
-		Namespace: namespace, Selector: o.selector, AllowLoss: o.allowLoss,
+		Namespace: namespace, Selector: o.selector, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
 	}
 	crds, err := c.selected(command.Context(), args, intent, func(one crd.CRD) bool {
 		state := lifecycle.New(one, lifecycle.Observations{})

@@ -37,14 +37,14 @@ type promoteOptions struct {
 	definition definitionFlags
 	until      string
 	older      bool
-	allowLoss  []string
+	loss       lossFlags
 }
 
 func newPromoteCommand(f *Factory) *cobra.Command {
 	var o promoteOptions
 	verb := versionVerb{flags: &o.flags, definition: &o.definition, intent: func(version string) v1alpha1.Intent {
 		return v1alpha1.Intent{
-			Verb: v1alpha1.VerbPromote, Version: version, Until: v1alpha1.Action(o.until), DeprecateOlder: o.older, AllowLoss: o.allowLoss,
+			Verb: v1alpha1.VerbPromote, Version: version, Until: v1alpha1.Action(o.until), DeprecateOlder: o.older, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
 		}
 	}}
 	command := &cobra.Command{
@@ -58,7 +58,7 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 	}
 	o.definition.add(command)
 	command.Flags().BoolVar(&o.older, "deprecate-older", false, "Deprecate the served versions of lower priority afterwards")
-	allowLossFlag(command, &o.allowLoss)
+	o.loss.add(command)
 	untilFlag(command, v1alpha1.VerbPromote, &o.until)
 	o.flags.add(command)
 	o.flags.addSelection(command)

@@ -34,7 +34,7 @@ type retireOptions struct {
 	until                string
 	replacement          string
 	allowOwnerReferences bool
-	allowLoss            []string
+	loss                 lossFlags
 }
 
 func newRetireCommand(f *Factory) *cobra.Command {
@@ -44,7 +44,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 		intent: func(version string) v1alpha1.Intent {
 			return v1alpha1.Intent{
 				Verb: v1alpha1.VerbRetire, Version: version, Until: v1alpha1.Action(o.until),
-				Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.allowLoss,
+				Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
 			}
 		},
 		// A retired version still fits: running again says that nothing is left.
@@ -62,7 +62,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&o.replacement, "replacement", "", "Version that the deprecation warning points to (default the highest-priority served version that is not deprecated)")
 	flags.BoolVar(&o.allowOwnerReferences, "allow-owner-references", false, "Stop serving the version although ownerReferences name it: the garbage collector may delete those children")
-	allowLossFlag(command, &o.allowLoss)
+	o.loss.add(command)
 	untilFlag(command, v1alpha1.VerbRetire, &o.until)
 	o.flags.add(command)
 	o.flags.addSelection(command)

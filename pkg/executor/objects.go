@@ -67,12 +67,12 @@ func (r *run) rehearse(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("rehearsing the rewrite: %w", err)
 	}
-	return clean(r.plan.Intent, result)
+	return clean(r.plan.Intent, r.expected.Name, result)
 }
 
 // clean refuses to go on where a rehearsal found something.
-func clean(intent v1alpha1.Intent, result *v1alpha1.Rehearsal) error {
-	lost, _ := plan.Lossy(intent, result.Lost)
+func clean(intent v1alpha1.Intent, crd string, result *v1alpha1.Rehearsal) error {
+	lost, _ := plan.Lossy(intent, crd, result.Lost)
 	switch {
 	case result.RefusedCount > 0:
 		f := result.Refused[0]

@@ -10,6 +10,8 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/conversion"
+	"github.com/crdver/kubectl-crdver/pkg/conversion/doctor"
+	"github.com/crdver/kubectl-crdver/pkg/conversion/review"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/roundtrip"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
@@ -20,6 +22,8 @@ import (
 const (
 	leastDuration = 15 * time.Minute
 	slowRate      = 20
+	// examined is how many objects, and calls, an examination of the webhook takes.
+	examined = 20
 )
 
 // webhookEvidence finds out, before a migration, whether the conversion webhook
@@ -31,6 +35,10 @@ func (o *Observer) webhookEvidence(
 	converter := o.converter(ctx, c)
 	observations.Converter = converter
 	observations.ConverterProblem = converterProblem(c, converter, time.Now().Add(expected(objects)))
+	if observations.ConverterProblem != "" {
+		return
+	}
+	o.examine(ctx, c, observations)
 	if observations.ConverterProblem != "" {
 		return
 	}
@@ -51,6 +59,27 @@ func (o *Observer) webhookEvidence(
 			observations.RoundTripError, observations.RoundTripDone = trip.Open[0], false
 		}
 		observations.RoundTripLost = mergeLost(observations.RoundTripLost, trip)
+	}
+}
+
+// examine calls the webhook as webhook-check does. What cannot be called from
+// here is left to what the server's own reads and dry runs show.
+func (o *Observer) examine(ctx context.Context, c crd.CRD, observations *lifecycle.Observations) {
+	caller, err := review.CallerFor(o.cluster, c)
+	if err != nil {
+		observations.RoundTripError = err.Error()
+		return
+	}
+	report, err := doctor.Check(ctx, doctor.Options{
+		CRD: c, Caller: caller, Source: doctor.NewLive(o.cluster, c, examined), Calls: examined, Skip: doctor.Quick(), Now: time.Now(),
+	})
+	if err != nil {
+		observations.RoundTripError = "the conversion webhook could not be examined: " + err.Error()
+		return
+	}
+	for _, check := range doctor.Blocking(report) {
+		observations.ConverterProblem = check.Name + ": " + check.Message
+		return
 	}
 }
 

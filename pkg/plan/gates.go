@@ -146,7 +146,7 @@ func (b *builder) rehearsalGate() {
 	b.lossGate(r.Lost, v1alpha1.Blocker{
 		ID:      blockLost,
 		Message: fmt.Sprintf("rewriting objects at %s would lose or change fields for good", b.after.StorageVersion()),
-		Resolve: "add the fields to the schema of the new storage version, remove them from the objects, or pass --allow-loss PATH",
+		Resolve: "add the fields to the schema of the new storage version, remove them from the objects, or pass --allow-loss PATH or --accept FILE",
 	})
 	for _, d := range r.Appeared {
 		b.warn("rewriting adds %s (a default of the new schema) in %d objects", d.Path, d.Objects)

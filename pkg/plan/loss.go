@@ -9,11 +9,15 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 )
 
-// Lossy returns the differences that an intent does not allow. --allow-loss
-// names a path, and with it everything below.
-func Lossy(intent v1alpha1.Intent, lost []v1alpha1.FieldDifference) (refused, allowed []v1alpha1.FieldDifference) {
+// Lossy returns the differences in the objects of a CRD that an intent does not
+// allow. --allow-loss names a path, and with it everything below; --accept names
+// differences one by one.
+func Lossy(intent v1alpha1.Intent, crd string, lost []v1alpha1.FieldDifference) (refused, allowed []v1alpha1.FieldDifference) {
 	for _, difference := range lost {
-		if slices.ContainsFunc(intent.AllowLoss, func(path string) bool { return below(difference.Path, path) }) {
+		if slices.ContainsFunc(intent.AllowLoss, func(path string) bool { return below(difference.Path, path) }) ||
+			slices.ContainsFunc(intent.Accepted, func(a v1alpha1.AcceptedDifference) bool {
+				return a.CRD == crd && a.Path == difference.Path && a.Change == difference.Change
+			}) {
 			allowed = append(allowed, difference)
 		} else {
 			refused = append(refused, difference)
@@ -31,9 +35,9 @@ func below(path, top string) bool {
 // lossGate blocks on fields that a rewrite loses for good, unless they may be
 // lost, and says so in the plan if they may.
 func (b *builder) lossGate(lost []v1alpha1.FieldDifference, blocker v1alpha1.Blocker) {
-	refused, allowed := Lossy(b.intent, lost)
+	refused, allowed := Lossy(b.intent, b.state.CRD.Name, lost)
 	for _, d := range allowed {
-		b.warn("%s is %s in %d objects: --allow-loss allows it", d.Path, d.Change, d.Objects)
+		b.warn("%s is %s in %d objects: --allow-loss or --accept allows it", d.Path, d.Change, d.Objects)
 	}
 	if len(refused) == 0 {
 		return
@@ -59,6 +63,6 @@ func (b *builder) converterGate(o lifecycle.Observations) {
 	b.lossGate(o.RoundTripLost, v1alpha1.Blocker{
 		ID:      blockConversionLost,
 		Message: fmt.Sprintf("the conversion to %s and back loses or changes fields", b.after.StorageVersion()),
-		Resolve: "mend the conversion webhook (kubectl crdver roundtrip " + b.state.CRD.Name + " shows each path), or pass --allow-loss PATH",
+		Resolve: "mend the conversion webhook (kubectl crdver roundtrip " + b.state.CRD.Name + " shows each path), or pass --allow-loss PATH or --accept FILE",
 	})
 }

@@ -149,7 +149,7 @@ func (b *builder) rehearse(storage string) {
 	case o.RehearsalError != "" || o.ConverterProblem != "" || o.Rehearsal.RefusedCount > 0:
 		st = v1alpha1.PreconditionUnmet
 	default:
-		lost, _ := Lossy(b.intent, slices.Concat(o.Rehearsal.Lost, o.RoundTripLost))
+		lost, _ := Lossy(b.intent, b.state.CRD.Name, slices.Concat(o.Rehearsal.Lost, o.RoundTripLost))
 		if len(lost) > 0 {
 			st = v1alpha1.PreconditionUnmet
 		}

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -30,8 +31,13 @@ func TestWebhookLosesAField(t *testing.T) {
 	}
 	b.wantUnwritten(t, before)
 	b.must(t, 3, "promote", "v1", crdName, "--yes", "--allow-loss", "spec.imageName")
+	// What roundtrip found and somebody accepted is allowed, too.
+	accepted := filepath.Join(t.TempDir(), "accepted.yaml")
+	b.must(t, 0, "roundtrip", crdName, "--from", "v1beta1", "--to", "v1", "--write-accept", accepted)
+	b.must(t, 0, "promote", "v1", crdName, "--dry-run=server", "--accept", accepted)
+	b.must(t, 1, "promote", "v1", crdName, "--dry-run=server", "--accept", accepted+".none")
 	got = b.must(t, 0, "promote", "v1", crdName, "--yes", "--allow-loss", "spec.image")
-	if !strings.Contains(got.stdout+got.stderr, "spec.image is lost in 7 objects: --allow-loss allows it") {
+	if !strings.Contains(got.stdout+got.stderr, "spec.image is lost in 7 objects: --allow-loss or --accept allows it") {
 		t.Error(got)
 	}
 	b.wantStored(t, group, map[string]int{"v1": 7})
@@ -50,4 +56,23 @@ func TestCertificateEndsTooSoon(t *testing.T) {
 	if !strings.Contains(got.stdout+got.stderr, "the caBundle ends at") && !strings.Contains(got.stdout+got.stderr, "x509") {
 		t.Error(got)
 	}
+}
+
+// TestFlakyWebhook has a webhook that fails now and then: too little for the
+// reads and dry runs of a rehearsal to be sure of, and enough to block.
+func TestFlakyWebhook(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	hook := startWebhook(t)
+	crdName := b.createCRD(t, hook.converted("flaky.example.com"))
+	hook.flaky.Store(true)
+	before := b.revisions(t)
+	got := b.must(t, 3, "promote", "v1", crdName, "--yes")
+	if !strings.Contains(got.stdout+got.stderr, "the conversion webhook is in trouble: ") ||
+		!strings.Contains(got.stdout+got.stderr, "kubectl crdver webhook-check "+crdName) {
+		t.Error(got)
+	}
+	b.wantUnwritten(t, before)
+	hook.flaky.Store(false)
+	b.must(t, 0, "promote", "v1", crdName, "--yes")
 }

@@ -22,6 +22,8 @@ type webhook struct {
 	broken atomic.Bool
 	// down makes it close connections without an answer.
 	down atomic.Bool
+	// flaky makes it answer every fifth call with the HTTP status 500.
+	flaky atomic.Bool
 	// forgets makes it drop spec.image.
 	forgets atomic.Bool
 	// ca is the caBundle of its CRDs instead of its own certificate, in DER.
@@ -33,7 +35,10 @@ func startWebhook(t *testing.T) *webhook {
 	t.Helper()
 	hook := &webhook{}
 	hook.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		hook.calls.Add(1)
+		if hook.calls.Add(1)%5 == 0 && hook.flaky.Load() {
+			http.Error(w, "now and then", http.StatusInternalServerError)
+			return
+		}
 		if hook.down.Load() {
 			panic(http.ErrAbortHandler)
 		}

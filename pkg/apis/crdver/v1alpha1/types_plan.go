@@ -112,6 +112,8 @@ type Intent struct {
 	AllowOwnerReferences bool `json:"allowOwnerReferences,omitempty"`
 	// AllowLoss are the paths of fields that may be lost, with all below them.
 	AllowLoss []string `json:"allowLoss,omitempty"`
+	// Accepted are the differences after a conversion that are expected.
+	Accepted []AcceptedDifference `json:"accepted,omitempty"`
 	// Force migrates although storedVersions says that nothing is left.
 	Force bool `json:"force,omitempty"`
 	// Namespace and Selector narrow a migration; a narrowed one never trims.

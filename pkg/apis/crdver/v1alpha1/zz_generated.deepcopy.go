@@ -455,6 +455,16 @@ func (in *Intent) DeepCopyInto(out *Intent) {
 		*out = new(v1.CustomResourceDefinitionVersion)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.AllowLoss != nil {
+		in, out := &in.AllowLoss, &out.AllowLoss
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.Accepted != nil {
+		in, out := &in.Accepted, &out.Accepted
+		*out = make([]AcceptedDifference, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 
