@@ -30,4 +30,6 @@ func blocks(name string) bool {
 
 // Quick are the checks that a rehearsal leaves out: what they send is large, or a
 // better proof of it is made elsewhere.
-func Quick() []string { return []string{checkLarge, checkMany, checkLatency, checkRoundTrip, checkKnown} }
+func Quick() []string {
+	return []string{checkLarge, checkMany, checkLatency, checkRoundTrip, checkKnown}
+}
