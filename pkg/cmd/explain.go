@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -31,7 +32,12 @@ func newExplainCommand(f *Factory) *cobra.Command {
 		Short:   "Explain a rule of validate or preflight",
 		Long:    explainLong,
 		Example: explainExample,
-		Args:    cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name a rule; kubectl crdver validate --list-rules lists them")
+			}
+			return nil
+		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return ruleIDs(), cobra.ShellCompDirectiveNoFileComp
 		},

@@ -98,6 +98,12 @@ func (o *preflightOptions) run(f *Factory, command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := checkFiles(command, o.files); err != nil {
+		return err
+	}
+	if command.Flags().Changed("against") && (len(o.against) == 0 || slices.Contains(o.against, "")) {
+		return UsageErrorf(command, "--against is empty: name a file or a folder")
+	}
 	if o.sample < 0 {
 		return UsageErrorf(command, "--sample %d: it must be at least 0, which means all", o.sample)
 	}

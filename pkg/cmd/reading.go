@@ -42,6 +42,9 @@ func (r *readFlags) validate(command *cobra.Command, args []string) error {
 	if _, err := labels.Parse(r.selector); err != nil {
 		return UsageErrorf(command, "invalid --selector: %w", err)
 	}
+	if err := checkFiles(command, r.files); err != nil {
+		return err
+	}
 	switch {
 	case r.local() && len(args) > 0:
 		return UsageErrorf(command, "CRDs are named on a cluster or read from manifests, not both: leave out %q, or -f and -k", args[0])
@@ -49,6 +52,26 @@ func (r *readFlags) validate(command *cobra.Command, args []string) error {
 		return UsageErrorf(command, "-R needs -f FOLDER")
 	case r.selector != "" && len(args) > 0:
 		return UsageErrorf(command, "CRDs are named or selected with -l, not both")
+	}
+	return nil
+}
+
+// checkFiles refuses an -f or -k without a value: it stands for a variable of a
+// script that is not set, and must not mean the whole cluster.
+func checkFiles(command *cobra.Command, options resource.FilenameOptions) error {
+	stdin := 0
+	for _, name := range options.Filenames {
+		if name == "-" {
+			stdin++
+		}
+	}
+	switch {
+	case command.Flags().Changed("filename") && (len(options.Filenames) == 0 || slices.Contains(options.Filenames, "")):
+		return UsageErrorf(command, "-f is empty: name a file, a folder or -")
+	case command.Flags().Changed("kustomize") && options.Kustomize == "":
+		return UsageErrorf(command, "-k is empty: name a folder")
+	case stdin > 1:
+		return UsageErrorf(command, "standard input can be read only once: name '-' only once")
 	}
 	return nil
 }

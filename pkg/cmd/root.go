@@ -173,6 +173,9 @@ func instrument(command *cobra.Command) {
 				return UsageError(command, argumentsError(command, args, err))
 			}
 		}
+		if limit, err := command.Flags().GetDuration("timeout"); err == nil && limit < 0 {
+			return UsageErrorf(command, "--timeout %s: it must not be negative; 0 means no limit", limit)
+		}
 		if err := command.ValidateRequiredFlags(); err != nil {
 			return UsageError(command, err)
 		}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -125,10 +127,14 @@ func (o *ruleFlags) readConfig(command *cobra.Command) (v1alpha1.ValidationConfi
 	if !named {
 		name = configFile
 	}
+	if name == "" {
+		return config, UsageErrorf(command, "--config is empty: name a file")
+	}
 	info, err := os.Stat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && !named:
+	if _, linkErr := os.Lstat(name); !named && errors.Is(err, fs.ErrNotExist) && errors.Is(linkErr, fs.ErrNotExist) {
 		return config, nil
+	}
+	switch {
 	case err != nil:
 		return config, fmt.Errorf("reading the configuration: %w", err)
 	case !info.Mode().IsRegular():
@@ -140,6 +146,12 @@ func (o *ruleFlags) readConfig(command *cobra.Command) (v1alpha1.ValidationConfi
 	if err != nil {
 		return config, fmt.Errorf("reading the configuration: %w", err)
 	}
+	if !utf8.Valid(text) {
+		return config, fmt.Errorf("the configuration %s is not a text in UTF-8", name)
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return config, fmt.Errorf("the configuration %s is empty", name)
+	}
 	if err := yaml.UnmarshalStrict(text, &config); err != nil {
 		return config, fmt.Errorf("the configuration %s: %s", name, strings.TrimPrefix(err.Error(), "error unmarshaling JSON: "))
 	}
@@ -147,6 +159,9 @@ func (o *ruleFlags) readConfig(command *cobra.Command) (v1alpha1.ValidationConfi
 		if want := typeMeta(v1alpha1.KindValidationConfig); config.TypeMeta != want {
 			return config, fmt.Errorf("the configuration %s: it is %s %s, not %s %s", name, config.APIVersion, config.Kind, want.APIVersion, want.Kind)
 		}
+	}
+	if _, err := validate.Select(allRules(), validate.Settings{Only: config.Rules, Skip: config.Skip, Severity: config.Severity}); err != nil {
+		return config, fmt.Errorf("the configuration %s: %w", name, err)
 	}
 	for id, severity := range config.Severity {
 		if config.Severity[id], err = validate.ParseSeverity(string(severity)); err != nil {

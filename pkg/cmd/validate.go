@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -117,7 +118,7 @@ func (o *validateOptions) check(command *cobra.Command, args []string) error {
 		return UsageErrorf(command, "--local needs manifests: -f or -k")
 	case o.dryRun && !o.fix:
 		return UsageErrorf(command, "--dry-run belongs to --fix: validate writes nothing without it")
-	case o.fix && len(o.read.files.Filenames) == 0:
+	case o.fix && (len(o.read.files.Filenames) == 0 || slices.Contains(o.read.files.Filenames, "-")):
 		return UsageErrorf(command, "--fix edits files: name them with -f")
 	}
 	return o.read.validate(command, args)
@@ -152,6 +153,9 @@ func (o *validateOptions) run(f *Factory, command *cobra.Command, args []string)
 		}
 	}
 	report := reportOf(checked)
+	if err := printers.SortBy(report.Findings, printer.SortBy()); err != nil {
+		return UsageError(command, err)
+	}
 	if !o.fix || !o.dryRun {
 		if err := printer.Print(f.Out, validationDocument(report, settings, f.version)); err != nil {
 			return err
@@ -283,8 +287,8 @@ func validationDocument(report *v1alpha1.ValidationReport, settings ruleSettings
 		More: findingFormats(report.CRDs, report.Findings, settings, rules, version),
 	}
 	for _, finding := range report.Findings {
-		document.Items = append(document.Items, finding)
 		if finding.Suppressed == nil {
+			document.Items = append(document.Items, finding)
 			document.Names = append(document.Names, crdName(finding.CRD))
 		}
 	}

@@ -63,7 +63,7 @@ func (c *comparison) compare() {
 // verdict is the answer in one word: the worst of what was found. What the
 // server refuses is fine after steps only if steps clear all of it.
 func (c *comparison) verdict() v1alpha1.Verdict {
-	breaks, unknown := false, false
+	breaks, unknown := false, c.unknown
 	for _, found := range c.found {
 		if found.Suppressed != nil {
 			continue

@@ -67,6 +67,8 @@ type comparison struct {
 	// oldVersions and newVersions are the entries of spec.versions by name: a CRD can
 	// have thousands.
 	oldVersions, newVersions map[string]*apiextensionsv1.CustomResourceDefinitionVersion
+	// unknown says that something which matters is not known.
+	unknown bool
 	// blocked says that no step makes the server take it.
 	blocked bool
 	// older says that the cluster has a newer CRD than the manifest.

@@ -47,8 +47,10 @@ func (c *comparison) lost(rule, version, how string) {
 	}
 	switch {
 	case !asked:
+		c.unknown = true
 		problem.Message += "; who uses it is not known"
 	case users.Error != "":
+		c.unknown = true
 		problem.Message += "; who uses it could not be found out: " + users.Error
 	case users.Objects == 0:
 		problem.Message += "; managedFields of no live object name it, which does not tell who only reads"

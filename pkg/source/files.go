@@ -97,7 +97,9 @@ type loader struct {
 	summary    Summary
 	unselected int
 	read       int
-	errs       []error
+	// known are the files that were read.
+	known map[string]bool
+	errs  []error
 }
 
 // NoCRDsError says that there is no CRD in manifests.
@@ -221,12 +223,57 @@ func (l *loader) file(ctx context.Context, path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return l.path(ctx, path+string(filepath.Separator))
 	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err //nolint:wrapcheck // path wraps it.
+	}
+	if !info.Mode().IsRegular() {
+		return l.pipe(ctx, path)
+	}
+	if l.twice(path) {
+		return nil
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return err //nolint:wrapcheck // path wraps it.
 	}
 	defer func() { _ = file.Close() }() // Only read.
 	return l.stream(ctx, path, file)
+}
+
+// twice reports whether a file was read before, by this name or another.
+func (l *loader) twice(path string) bool {
+	target, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		target, err = filepath.Abs(target)
+	}
+	if err != nil {
+		return false // Opening it says why.
+	}
+	if l.known == nil {
+		l.known = map[string]bool{}
+	}
+	known := l.known[target]
+	l.known[target] = true
+	return known
+}
+
+// pipe reads a named pipe, or what a shell puts in place of one. Nobody may ever
+// write to it: even opening it can last for ever.
+func (l *loader) pipe(ctx context.Context, path string) error {
+	reader, writer := io.Pipe()
+	go func() {
+		file, err := os.Open(path)
+		if err == nil {
+			_, err = io.Copy(writer, file)
+			_ = file.Close() // Only read.
+		}
+		_ = writer.CloseWithError(err) // It always returns nil.
+	}()
+	stop := context.AfterFunc(ctx, func() { _ = reader.CloseWithError(ctx.Err()) })
+	defer stop()
+	defer func() { _ = reader.Close() }()
+	return l.stream(ctx, path, reader)
 }
 
 func (l *loader) url(ctx context.Context, address string) error {

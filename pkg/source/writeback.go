@@ -52,6 +52,10 @@ func WriteBack(file string, replacements []Replacement) error {
 	if !before.Mode().IsRegular() {
 		return fmt.Errorf("writing %s: it is not an ordinary file", file)
 	}
+	if before.Mode().Perm()&0o222 == 0 {
+		// A new file in its place would need no permission to write this one.
+		return fmt.Errorf("writing %s: it is read-only", file)
+	}
 	text, err := os.ReadFile(target)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
