@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,8 +17,14 @@ func TestMain(m *testing.M) {
 	os.Exit(runTests(m)) //nolint:forbidigo // this is the main of the tests
 }
 
+// runTests lets more tests run at a time than there are processors: they wait
+// much of the time, for servers and until held writes are over. The flag -parallel
+// takes precedence.
 func runTests(m *testing.M) int {
-	var err error
+	err := flag.Set("test.parallel", "5")
+	if err != nil {
+		panic(err)
+	}
 	if buildDir, err = os.MkdirTemp("", "crdver-e2e-"); err != nil {
 		panic(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/crdver/kubectl-crdver/pkg/cmd"
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
@@ -197,6 +198,21 @@ func (b *bed) updateCRD(t *testing.T, name string, change func(*apiextensionsv1.
 	t.Helper()
 	if _, err := testbed.UpdateCRD(t.Context(), b.Config(), name, change); err != nil {
 		t.Error(err)
+	}
+}
+
+// writeCRD changes a CRD and does not wait until its objects can be read again:
+// perhaps they never can.
+func (b *bed) writeCRD(t *testing.T, name string, change func(*apiextensionsv1.CustomResourceDefinition)) {
+	t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		c := b.crd(t, name)
+		change(c)
+		_, err := b.crds(t).ApiextensionsV1().CustomResourceDefinitions().Update(t.Context(), c, metav1.UpdateOptions{})
+		return err //nolint:wrapcheck // RetryOnConflict looks at it.
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // dyingObjects is the number of objects that are rewritten meanwhile.
-const dyingObjects = 1000
+const dyingObjects = 5000
 
 // dyingWebhook promotes objects whose webhook dies after some of them were
 // rewritten. It comes back after a while; 0 is never. It returns the result, and

@@ -238,11 +238,7 @@ func TestPreflightWithoutObjects(t *testing.T) {
 		c.Spec.Versions[0].Storage, c.Spec.Versions[1].Storage = false, true
 	})
 	b.patchStored(t, crdName, "v1")
-	c := b.crd(t, crdName)
-	without("v1beta1")(c)
-	if _, err := b.crds(t).ApiextensionsV1().CustomResourceDefinitions().Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	b.writeCRD(t, crdName, without("v1beta1"))
 	file := b.manifest(t, crdName, func(c *apiextensionsv1.CustomResourceDefinition) {
 		spec := c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 		delete(spec.Properties, "image")
