@@ -209,7 +209,7 @@ func (b *bed) writeCRD(t *testing.T, name string, change func(*apiextensionsv1.C
 		c := b.crd(t, name)
 		change(c)
 		_, err := b.crds(t).ApiextensionsV1().CustomResourceDefinitions().Update(t.Context(), c, metav1.UpdateOptions{})
-		return err //nolint:wrapcheck // RetryOnConflict looks at it.
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
