@@ -45,7 +45,8 @@ func arrows() map[string][]string {
 			"pkg/plan", "pkg/preflight", "pkg/usage",
 		},
 		"pkg/executor": {
-			apis, "pkg/cluster", "pkg/conversion", "pkg/crd", "pkg/lifecycle", "pkg/managedfields", "pkg/plan", "pkg/schema", "pkg/storagemigration",
+			apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/roundtrip", "pkg/crd", "pkg/lifecycle", "pkg/managedfields", "pkg/plan", "pkg/schema",
+			"pkg/storagemigration",
 			"pkg/usage",
 		},
 		"pkg/cmd": {

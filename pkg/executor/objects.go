@@ -14,6 +14,7 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/conversion"
+	"github.com/crdver/kubectl-crdver/pkg/conversion/roundtrip"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/managedfields"
@@ -67,7 +68,36 @@ func (r *run) rehearse(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("rehearsing the rewrite: %w", err)
 	}
-	return clean(r.plan.Intent, r.expected.Name, result)
+	if err := clean(r.plan.Intent, r.expected.Name, result); err != nil {
+		return err
+	}
+	return r.roundTrip(ctx, crd.CRD{CustomResourceDefinition: found, Origin: crd.Origin{APIVersion: apiextensionsv1.SchemeGroupVersion.String()}})
+}
+
+// roundTrip sends live objects through the conversion webhook to a version that
+// this run began to serve, and back: the plan could not, and a rewrite would make
+// a loss final.
+func (r *run) roundTrip(ctx context.Context, c crd.CRD) error {
+	began := slices.ContainsFunc(r.plan.Steps, func(s v1alpha1.Step) bool {
+		return s.Action == v1alpha1.ActionServe && s.Version == r.step.Endpoint
+	})
+	if !began || c.ConversionStrategy() != apiextensionsv1.WebhookConverter || c.StorageVersion() == r.step.Endpoint {
+		return nil
+	}
+	trip, err := roundtrip.Run(ctx, r.Cluster, roundtrip.Options{
+		CRD: c, From: c.StorageVersion(), To: r.step.Endpoint, Concurrency: r.Concurrency, FieldManager: r.FieldManager,
+	})
+	if err != nil {
+		return fmt.Errorf("sending objects through the conversion webhook: %w", err)
+	}
+	for _, open := range trip.Open {
+		r.warn("what the conversion webhook loses is not known: %s", open)
+	}
+	if lost, _ := plan.Lossy(r.plan.Intent, c.Name, roundtrip.Lost(trip)); len(lost) > 0 {
+		return refusef("the conversion to %s and back loses or changes %d field paths, the first is %s in %d objects; "+
+			"kubectl crdver roundtrip %s shows each", r.step.Endpoint, len(lost), lost[0].Path, lost[0].Objects, c.Name)
+	}
+	return nil
 }
 
 // clean refuses to go on where a rehearsal found something.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/conversion"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/doctor"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/review"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/roundtrip"
@@ -58,7 +57,7 @@ func (o *Observer) webhookEvidence(
 		if len(trip.Open) > 0 {
 			observations.RoundTripError, observations.RoundTripDone = trip.Open[0], false
 		}
-		observations.RoundTripLost = mergeLost(observations.RoundTripLost, trip)
+		observations.RoundTripLost = merge(observations.RoundTripLost, roundtrip.Lost(trip))
 	}
 }
 
@@ -131,18 +130,11 @@ func lastsUntil(bundle []byte) time.Time {
 	return last
 }
 
-// mergeLost adds what a round trip lost or changed in live objects. What a schema
-// prunes, the rehearsal reports.
-func mergeLost(lost []v1alpha1.FieldDifference, trip *v1alpha1.RoundTrip) []v1alpha1.FieldDifference {
-	for _, pair := range trip.Pairs {
-		for _, d := range slices.Concat(pair.Differences, pair.Metadata) {
-			if d.Change == conversion.ChangeAppeared || d.Objects == 0 || d.Stage != v1alpha1.StageConversion && d.Stage != v1alpha1.StageServer {
-				continue
-			}
-			one := v1alpha1.FieldDifference{Path: d.Path, Change: d.Change, Objects: d.Objects, Examples: d.Examples}
-			if !slices.ContainsFunc(lost, func(known v1alpha1.FieldDifference) bool { return known.Path == one.Path && known.Change == one.Change }) {
-				lost = append(lost, one)
-			}
+// merge adds differences that are not there yet.
+func merge(lost, more []v1alpha1.FieldDifference) []v1alpha1.FieldDifference {
+	for _, one := range more {
+		if !slices.ContainsFunc(lost, func(known v1alpha1.FieldDifference) bool { return known.Path == one.Path && known.Change == one.Change }) {
+			lost = append(lost, one)
 		}
 	}
 	return lost

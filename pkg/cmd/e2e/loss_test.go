@@ -76,3 +76,23 @@ func TestFlakyWebhook(t *testing.T) {
 	hook.flaky.Store(false)
 	b.must(t, 0, "promote", "v1", crdName, "--yes")
 }
+
+// TestWebhookLosesAFieldOnTheWayToAnUnservedVersion has a version that promote
+// serves first: what the webhook loses is found then, before anything is stored.
+func TestWebhookLosesAFieldOnTheWayToAnUnservedVersion(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	hook := startWebhook(t)
+	group := "unserved-forgetful.example.com"
+	definition := hook.converted(group)
+	definition.Spec.Versions[1].Served = false
+	crdName := b.createCRD(t, definition)
+	b.createObjects(t, group, "v1beta1", 5, "a")
+	hook.forgets.Store(true)
+	got := b.must(t, 3, "promote", "v1", crdName, "--yes")
+	if !strings.Contains(got.stdout+got.stderr, "the conversion to v1 and back loses or changes 1 field paths, the first is spec.image in 5 objects") {
+		t.Error(got)
+	}
+	b.wantStored(t, group, map[string]int{"v1beta1": 5})
+	b.wantVersions(t, crdName, []string{"v1beta1 storage", "v1"}, []string{"v1beta1"})
+}
