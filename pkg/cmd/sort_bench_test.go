@@ -46,7 +46,7 @@ const (
 // A metric that ends in /json is the ratio to the JSON list: below 1, the client
 // needs less.
 func BenchmarkThousandCRDs(b *testing.B) {
-	kubeconfig := startBenchServer(b)
+	kubeconfig := startBenchServer(b, benchCRDs, 5*time.Minute)
 	b.Run("sort", func(b *testing.B) { compareClients(b, "sort", kubeconfig) })
 	b.Run("status", func(b *testing.B) {
 		// The server makes ready what it needs for a resource when it is first
@@ -190,14 +190,14 @@ func listAsKubectl(ctx context.Context, w io.Writer) error {
 
 // startBenchServer starts a server and puts the CRDs into its etcd, established:
 // to create them takes four writes each, and a second or two on a busy machine.
-func startBenchServer(b *testing.B) (kubeconfig string) {
+func startBenchServer(b *testing.B, crds int, idle time.Duration) (kubeconfig string) {
 	b.Helper()
 	bed, err := testbed.StartInProcess(b.Context(), testbed.InProcessOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(bed.Stop)
-	for i := range benchCRDs {
+	for i := range crds {
 		one := benchCRD(i)
 		text, err := json.Marshal(one)
 		if err != nil {
@@ -211,7 +211,7 @@ func startBenchServer(b *testing.B) (kubeconfig string) {
 	if err := bed.WriteKubeconfig(kubeconfig); err != nil {
 		b.Fatal(err)
 	}
-	waitIdle(b, 5*time.Minute)
+	waitIdle(b, idle)
 	return kubeconfig
 }
 

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
 // BenchmarkValidateThousandCRDs validates folders of CRDs of 50 KB, each with
@@ -41,7 +40,7 @@ func BenchmarkValidateThousandCRDs(b *testing.B) {
 func BenchmarkValidateCluster(b *testing.B) {
 	for _, crds := range []int{20, 200} {
 		b.Run(fmt.Sprintf("cluster-%d", crds), func(b *testing.B) {
-			kubeconfig := startValidateServer(b, crds)
+			kubeconfig := startBenchServer(b, crds, 2*time.Minute)
 			var peak float64
 			for b.Loop() {
 				peak = max(peak, runBenchClient(b, "validate", kubeconfig, benchClient()).peak)
@@ -125,30 +124,4 @@ func peakLive(run func()) float64 {
 	close(done)
 	<-stopped
 	return float64(max(most, before)-before) / (1 << 20)
-}
-
-// startValidateServer starts a server with CRDs of 50 KB.
-func startValidateServer(b *testing.B, crds int) (kubeconfig string) {
-	b.Helper()
-	bed, err := testbed.StartInProcess(b.Context(), testbed.InProcessOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(bed.Stop)
-	for i := range crds {
-		one := benchCRD(i)
-		text, err := json.Marshal(one)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := bed.Etcd().Put(b.Context(), "/registry/apiextensions.k8s.io/customresourcedefinitions/"+one.Name, string(text)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	kubeconfig = filepath.Join(b.TempDir(), "config")
-	if err := bed.WriteKubeconfig(kubeconfig); err != nil {
-		b.Fatal(err)
-	}
-	waitIdle(b, 2*time.Minute)
-	return kubeconfig
 }

@@ -20,6 +20,11 @@ type CRD struct {
 	Origin Origin
 }
 
+// Live returns a CRD as the API server returned it.
+func Live(definition *apiextensionsv1.CustomResourceDefinition) CRD {
+	return CRD{CustomResourceDefinition: definition, Origin: Origin{APIVersion: apiextensionsv1.SchemeGroupVersion.String()}}
+}
+
 // Origin is where a CRD was read from.
 type Origin struct {
 	// File is the file's name, "-" for standard input, and empty for a cluster.

@@ -71,7 +71,7 @@ func (r *run) rehearse(ctx context.Context) error {
 	if err := clean(r.plan.Intent, r.expected.Name, result); err != nil {
 		return err
 	}
-	return r.roundTrip(ctx, crd.CRD{CustomResourceDefinition: found, Origin: crd.Origin{APIVersion: apiextensionsv1.SchemeGroupVersion.String()}})
+	return r.roundTrip(ctx, crd.Live(found))
 }
 
 // roundTrip sends live objects through the conversion webhook to a version that

@@ -50,7 +50,7 @@ func (o *Observer) ForPreflight(ctx context.Context, next crd.CRD, options Prefl
 	if err != nil {
 		return nil, err
 	}
-	one := crd.CRD{CustomResourceDefinition: live, Origin: crd.Origin{APIVersion: apiextensionsv1.SchemeGroupVersion.String()}}
+	one := crd.Live(live)
 	state := lifecycle.New(one, o.Observe(ctx, one, Options{Migrations: true, Objects: true}))
 	input.Users = o.users(ctx, state, next)
 	if input.Objects, err = o.evidence(ctx, state, next, options.Sample); err != nil {

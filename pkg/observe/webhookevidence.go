@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/conversion"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/doctor"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/review"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/roundtrip"
@@ -42,9 +43,9 @@ func (o *Observer) webhookEvidence(
 		return
 	}
 	observations.RoundTripDone = true
-	for _, from := range append([]string{c.StorageVersion()}, c.Status.StoredVersions...) {
-		v := c.Version(from)
-		if from == endpoint || v == nil || !v.Served {
+	// The versions that objects may be persisted at and can be read at, each once.
+	for _, from := range conversion.ForMigration(c, endpoint).CompareVersions {
+		if from == endpoint {
 			continue
 		}
 		trip, err := roundtrip.Run(ctx, o.cluster, roundtrip.Options{

@@ -68,7 +68,7 @@ func (c *comparison) verdict() v1alpha1.Verdict {
 		if found.Suppressed != nil {
 			continue
 		}
-		breaks = breaks || found.Severity == v1alpha1.SeverityError && !found.Refused && !c.cleared(found)
+		breaks = breaks || found.Severity == v1alpha1.SeverityError && !found.Refused && !found.Cleared
 		unknown = unknown || found.Rule == ruleObjectsUnknown
 	}
 	switch {
@@ -84,9 +84,6 @@ func (c *comparison) verdict() v1alpha1.Verdict {
 		return v1alpha1.VerdictOK
 	}
 }
-
-// cleared reports whether the steps make a finding go away.
-func (c *comparison) cleared(found validate.Found) bool { return found.Cleared }
 
 // add adds a finding of a rule of this package. It returns false where the rule
 // does not apply, or the manifest's own annotation says that it does not count.

@@ -68,7 +68,7 @@ func Each(ctx context.Context, crds cluster.CRDs, args []string, selection Selec
 				return err
 			}
 		}
-		if err := visit(crd.CRD{CustomResourceDefinition: one, Origin: liveOrigin()}); err != nil {
+		if err := visit(crd.Live(one)); err != nil {
 			return err
 		}
 	}
@@ -162,13 +162,8 @@ func list(ctx context.Context, crds cluster.CRDs, selection Selection, visit fun
 		if selection.Group != "" && one.Spec.Group != selection.Group {
 			return nil
 		}
-		return visit(crd.CRD{CustomResourceDefinition: one, Origin: liveOrigin()})
+		return visit(crd.Live(one))
 	})
-}
-
-// liveOrigin is the origin of what the API server returned.
-func liveOrigin() crd.Origin {
-	return crd.Origin{APIVersion: apiextensionsv1.SchemeGroupVersion.String()}
 }
 
 // resolveNames returns the full names that args stand for, without repetitions,
