@@ -186,6 +186,7 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 			Events:          progress,
 			Now:             now,
 			Resume:          c.resume(p.Intent, name),
+			Hold:            c.holdOptions(p.Intent),
 		})
 		if report.Outcome == v1alpha1.OutcomeDone && report.Resume != "" {
 			// What is left is what the narrowed migration left out.

@@ -40,6 +40,7 @@ type changeFlags struct {
 	concurrency      int
 	qps              float64
 	webhookPatience  time.Duration
+	takeOver         bool
 
 	selector string
 	group    string
@@ -67,6 +68,7 @@ func (c *changeFlags) addExecution(command *cobra.Command) {
 	flags.IntVar(&c.concurrency, "concurrency", 16, "Number of objects to rewrite at a time")
 	flags.Float64Var(&c.qps, "qps", 0, "Limit of the requests for objects per second; 0 means no limit")
 	flags.DurationVar(&c.webhookPatience, "webhook-patience", 3*time.Minute, "How long to wait for a conversion webhook that does not answer while objects are rewritten")
+	flags.BoolVar(&c.takeOver, "take-over", false, "Take the place of another run on the same CRD that is not heard of any more")
 	flags.StringVar(&c.progress, "progress", "auto", "Progress on standard error: auto, plain, json (an event a line) or none")
 	AddTimeoutFlag(command, "How long the whole command may take")
 	completeFlag(command, "progress", "auto", "plain", "json", "none")
@@ -286,6 +288,9 @@ func (c *change) planFor(ctx context.Context, one crd.CRD, intent v1alpha1.Inten
 	}
 	observer := observe.New(c.cluster)
 	observations := observer.Observe(ctx, one, observe.Options{Objects: true, Migrations: true})
+	if !quick { // Planning again happens while this very run is at work.
+		observations.Held = c.heldBy(one)
+	}
 	state := lifecycle.New(one, observations)
 	first, err := plan.Build(state, identity, intent)
 	if err != nil || quick {

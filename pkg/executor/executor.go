@@ -40,6 +40,9 @@ type Options struct {
 	Now func() time.Time
 	// Resume is the command that continues after a stop.
 	Resume string
+	// Hold says as whom the CRD is held while its objects are rewritten; nil means
+	// that it is not.
+	Hold *HoldOptions
 }
 
 // RefusedError says that a precondition or a gate did not hold: the step was
@@ -76,6 +79,8 @@ type run struct {
 	// flipped is when the storage version was changed: by this run, or else, at
 	// the latest, when spec.versions was last changed before it.
 	flipped time.Time
+	// holder keeps other runs away; nil where the CRD is not held.
+	holder *holder
 	// step is the step being run, number its place from 1.
 	step   *v1alpha1.Step
 	number int
@@ -114,6 +119,16 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	r.flipped = r.changed(found)
+	held, release, err := r.acquire(ctx, found)
+	if err != nil {
+		return err
+	}
+	err = r.runSteps(held)
+	release(err)
+	return err
+}
+
+func (r *run) runSteps(ctx context.Context) error {
 	for i := range r.plan.Steps {
 		r.step, r.number = &r.plan.Steps[i], i+1
 		if err := ctx.Err(); err != nil {

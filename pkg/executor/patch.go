@@ -32,6 +32,9 @@ func (r *run) current(ctx context.Context, left []v1alpha1.Step) (*apiextensions
 	if c.DeletionTimestamp != nil {
 		return nil, refusef("the CRD %s is being deleted", r.expected.Name)
 	}
+	if err := r.holder.check(c); err != nil {
+		return nil, err
+	}
 	now := identify(c)
 	planned, found := r.plan.Target, r.plan.Target
 	planned.CRD, found.CRD = r.expected, now
@@ -67,7 +70,7 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 		if err != nil {
 			return nil, err
 		}
-		body, err := plan.Body(*r.step.Patch, c.UID, c.ResourceVersion)
+		body, err := plan.Body(*r.step.Patch, c)
 		if err != nil {
 			return nil, err
 		}

@@ -246,5 +246,8 @@ func (s State) Notes() []string {
 	if m := s.Reverter(); m != nil {
 		notes = append(notes, fmt.Sprintf("owned by %s: change the manifest there too, or the spec will be put back", m.Name))
 	}
+	if note := s.holdNote(); note != "" {
+		notes = append(notes, note)
+	}
 	return append(notes, s.discoveryNotes()...)
 }

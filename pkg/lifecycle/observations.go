@@ -48,6 +48,9 @@ type Observations struct {
 	AccessError string
 	// Denied are the writes of the plan that a server dry run refused.
 	Denied []Denial
+	// Held says who rewrites the objects of the CRD at this moment, by the annotation
+	// HoldAnnotation; empty if nobody does.
+	Held string
 	// Terminating says that the CRD is being deleted.
 	Terminating bool
 	// Converter is the conversion webhook as the cluster has it; nil if it was not

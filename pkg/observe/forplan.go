@@ -150,7 +150,7 @@ func (o *Observer) patches(ctx context.Context, c crd.CRD, p v1alpha1.Plan, obse
 			spec = append(slices.Clone(spec), patch.Body...)
 			patch.Body = spec
 		}
-		body, err := plan.Body(patch, c.UID, c.ResourceVersion)
+		body, err := plan.Body(patch, c)
 		if err == nil {
 			_, err = o.cluster.CRDs().Patch(ctx, c.Name, cluster.PatchRequest{
 				Type: types.JSONPatchType, Body: body, Subresource: patch.Subresource, DryRun: true,

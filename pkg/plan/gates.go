@@ -18,6 +18,7 @@ const (
 	blockDenied          = "dry-run-denied"
 	blockSchema          = "schema-lacks-fields"
 	blockBogus           = "stored-not-in-spec"
+	blockHeld            = "held"
 )
 
 // gates adds what stands in the way of the steps that are left.
@@ -31,6 +32,7 @@ func (b *builder) gates() {
 		return
 	}
 	o := b.state.Observations
+	b.heldGate(o.Held)
 	if len(o.MissingRules) > 0 {
 		b.block(v1alpha1.Blocker{
 			ID:      blockAccess,
@@ -68,6 +70,22 @@ func (b *builder) gates() {
 	}
 	if m := b.state.Reverter(); m != nil && b.changesSpec() {
 		b.warn("the CRD is owned by %s (%s): change its manifest too, or it will put the spec back", m.Name, m.Evidence)
+	}
+}
+
+// heldGate blocks while another run is at work. What brings clients back may be
+// done at any time.
+func (b *builder) heldGate(held string) {
+	switch {
+	case held == "":
+	case b.intent.Verb == v1alpha1.VerbRestore:
+		b.warn("another run is at work, and will stop when the CRD changes: %s", held)
+	default:
+		b.block(v1alpha1.Blocker{
+			ID:      blockHeld,
+			Message: "another run is at work: " + held,
+			Resolve: "wait until it is done; if it is no longer alive, --take-over watches it for a while and then takes its place",
+		})
 	}
 }
 

@@ -3,10 +3,11 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 )
@@ -43,6 +44,11 @@ func testName(index int, version string) v1alpha1.PatchOperation {
 // setFlag sets served or storage, which v1 always has.
 func setFlag(index int, field string, to bool) v1alpha1.PatchOperation {
 	return v1alpha1.PatchOperation{Op: "replace", Path: versionPath(index, field), Value: value(to)}
+}
+
+// annotationPath returns the JSON pointer of an annotation.
+func annotationPath(key string) string {
+	return "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
 // flagChange is the change of a flag of a version, for people.
@@ -106,11 +112,18 @@ func bracket(names []string) string { return "[" + strings.Join(names, ", ") + "
 // Body returns the patch with its preconditions: the UID is tested, so that a
 // CRD that was created again is left alone, and the resourceVersion is set to
 // the one that was read, which makes the server answer 409 where it is another.
-func Body(patch v1alpha1.Patch, uid types.UID, resourceVersion string) ([]byte, error) {
-	operations := append([]v1alpha1.PatchOperation{
-		{Op: "test", Path: "/metadata/uid", Value: value(string(uid))},
-		{Op: "replace", Path: "/metadata/resourceVersion", Value: value(resourceVersion)},
-	}, patch.Body...)
+// An annotation needs the map it goes into: a CRD that has none gets an empty one
+// first, of which nothing else can be lost.
+func Body(patch v1alpha1.Patch, read metav1.Object) ([]byte, error) {
+	operations := []v1alpha1.PatchOperation{
+		{Op: "test", Path: "/metadata/uid", Value: value(string(read.GetUID()))},
+		{Op: "replace", Path: "/metadata/resourceVersion", Value: value(read.GetResourceVersion())},
+	}
+	annotates := func(o v1alpha1.PatchOperation) bool { return strings.HasPrefix(o.Path, annotationPath("")) }
+	if len(read.GetAnnotations()) == 0 && slices.ContainsFunc(patch.Body, annotates) {
+		operations = append(operations, v1alpha1.PatchOperation{Op: "add", Path: "/metadata/annotations", Value: value(struct{}{})})
+	}
+	operations = append(operations, patch.Body...)
 	body, err := json.Marshal(operations)
 	if err != nil {
 		return nil, fmt.Errorf("encoding a patch: %w", err)

@@ -267,6 +267,9 @@ func (b *builder) finish() v1alpha1.Plan {
 	if b.has(v1alpha1.ActionRehearse) {
 		summary.Rehearsal = b.state.Observations.Rehearsal
 	}
+	if b.has(v1alpha1.ActionMigrate) || b.has(v1alpha1.ActionCleanManagedFields) {
+		b.plan.Hold = lifecycle.HoldAnnotation
+	}
 	b.plan.Summary = summary
 	return b.plan
 }

@@ -166,15 +166,9 @@ func (b *builder) remove(version string) {
 	} else if old != "" {
 		retired = old + "," + version
 	}
-	if len(annotations) == 0 {
-		operations = append(operations, v1alpha1.PatchOperation{
-			Op: "add", Path: "/metadata/annotations", Value: value(map[string]string{RetiredAnnotation: retired}),
-		})
-	} else {
-		operations = append(operations, v1alpha1.PatchOperation{
-			Op: "add", Path: "/metadata/annotations/crdver.dev~1retired", Value: value(retired),
-		})
-	}
+	operations = append(operations, v1alpha1.PatchOperation{
+		Op: "add", Path: annotationPath(RetiredAnnotation), Value: value(retired),
+	})
 	b.add(v1alpha1.Step{
 		Action:  v1alpha1.ActionRemove,
 		Version: version,

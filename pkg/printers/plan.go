@@ -154,6 +154,9 @@ func writeSummary(t *textWriter, plan v1alpha1.Plan) {
 		line += "; cannot be undone: " + strings.Join(s.Irreversible, ", ")
 	}
 	t.line(0, "%s", line)
+	if plan.Hold != "" {
+		t.line(0, "Meanwhile, the annotation %s of the CRD says who is at work and how far; it is removed at the end.", plan.Hold)
+	}
 	if !plan.Complete {
 		t.line(0, "The plan does not reach the whole goal; run again without --until, --namespace or --selector for the rest.")
 	}

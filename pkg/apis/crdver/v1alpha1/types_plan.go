@@ -27,7 +27,11 @@ type Plan struct {
 	// Warnings are worth reading before saying yes.
 	Warnings []string `json:"warnings"`
 	// Steps are executed in order. Without steps there is nothing to do.
-	Steps   []Step  `json:"steps"`
+	Steps []Step `json:"steps"`
+	// Hold is the annotation of the CRD that says, while the plan is executed, who
+	// executes it and how far that is, so that no second run does the same. It is
+	// removed at the end. Absent where no objects are rewritten.
+	Hold    string  `json:"hold,omitempty"`
 	Summary Summary `json:"summary"`
 }
 
