@@ -101,9 +101,9 @@ func TestStoppedRunWakesUp(t *testing.T) {
 	t.Parallel()
 	b := start(t, testbed.InProcessOptions{})
 	const group = "asleep.example.com"
-	name := b.scene(t, group, 400)
+	name := b.scene(t, group, 120)
 	var errOut lockedBuffer
-	first := exec.CommandContext(t.Context(), binary(t), "promote", "v1", name, "--yes", "--qps", "40", "--progress", "json", "--kubeconfig", b.kubeconfig)
+	first := exec.CommandContext(t.Context(), binary(t), "promote", "v1", name, "--yes", "--qps", "20", "--progress", "json", "--kubeconfig", b.kubeconfig)
 	first.Stderr = &errOut
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestStoppedRunWakesUp(t *testing.T) {
 	hold.TTLSeconds = 1
 	b.setHold(t, name, lifecycle.HoldText(*hold))
 	b.must(t, 0, "promote", "v1", name, "--yes", "--take-over")
-	b.wantStored(t, group, map[string]int{"v1": 400})
+	b.wantStored(t, group, map[string]int{"v1": 120})
 	b.must(t, 0, "retire", "v1beta1", name, "--yes", "--until", "unserve")
 	before := b.revisions(t)
 
@@ -141,9 +141,9 @@ func TestKilledRunIsFollowed(t *testing.T) {
 	t.Parallel()
 	b := start(t, testbed.InProcessOptions{})
 	const group = "followed.example.com"
-	name := b.scene(t, group, 200)
+	name := b.scene(t, group, 80)
 	var errOut lockedBuffer
-	first := exec.CommandContext(t.Context(), binary(t), "promote", "v1", name, "--yes", "--qps", "40", "--progress", "json", "--kubeconfig", b.kubeconfig)
+	first := exec.CommandContext(t.Context(), binary(t), "promote", "v1", name, "--yes", "--qps", "20", "--progress", "json", "--kubeconfig", b.kubeconfig)
 	first.Stderr = &errOut
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestKilledRunIsFollowed(t *testing.T) {
 		t.Fatal("a run that is killed leaves its hold")
 	}
 	contains(t, b.must(t, 0, "promote", "v1", name, "--yes").stderr, "was ended before it was done: taking over")
-	b.wantStored(t, group, map[string]int{"v1": 200})
+	b.wantStored(t, group, map[string]int{"v1": 80})
 	if hold := b.hold(t, name); hold != nil {
 		t.Errorf("left behind: %+v", hold)
 	}
