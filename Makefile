@@ -11,9 +11,10 @@ LDFLAGS = -s -w $(if $(VERSION),-X main.version=$(VERSION))
 CONTROLPLANE = testdata/controlplane/build.sh
 LINT = .ci/lint/go.mod
 TESTFLAGS ?=
+BENCHFLAGS ?= $(if $(WRITE),-save testdata/bench)
 TIMEOUT ?= 40m
 
-.PHONY: all build install test test-unit demo lint bench controlplane controlplane-dir release clean help
+.PHONY: all build install test test-unit demo lint bench bench-check bench-scale bench-build bench-go controlplane controlplane-dir release clean help
 
 all: build ## Same as build
 
@@ -42,7 +43,19 @@ lint: ## Run golangci-lint and go vet
 	go tool -modfile=$(LINT) golangci-lint run ./...
 	go vet -tags controlplane ./...
 
-bench: ## Run the benchmarks
+bench: bench-build ## Compare migrating with the ways of others (BENCHFLAGS, WRITE=1)
+	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" bin/crdver-bench migrate $(BENCHFLAGS)
+
+bench-check: bench-build ## Check the budgets, and fail when one is exceeded (BENCHFLAGS, WRITE=1)
+	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" bin/crdver-bench check $(BENCHFLAGS)
+
+bench-scale: bench-build ## Compare the memory of clients at 10,000 and 100,000 objects (BENCHFLAGS, WRITE=1)
+	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" bin/crdver-bench scale $(BENCHFLAGS)
+
+bench-build: build controlplane
+	go build -o bin/ ./cmd/crdver-bench ./cmd/crdver-bench-client
+
+bench-go: ## Run the benchmarks of the packages
 	go test -bench . -run '^$$' $(TESTFLAGS) ./...
 
 controlplane: ## Build kube-apiserver, kube-controller-manager, kubectl and etcd into a cache, once

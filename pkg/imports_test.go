@@ -56,10 +56,15 @@ func arrows() map[string][]string {
 		"pkg/cmd/fulltest":   {},
 		"pkg/goldenfile":     {},
 		"pkg/testbed":        {},
+		"pkg/bench":          {"pkg/cluster", "pkg/storagemigration"},
 		"cmd/kubectl-crdver": {"pkg/cmd"},
 		"cmd/crdver-release": {},
 		"cmd/crdver-demo":    {"pkg/testbed"},
-		"plugins":            {},
+
+		"cmd/crdver-bench":        {"pkg/bench", "pkg/testbed"},
+		"cmd/crdver-bench-client": {"pkg/bench"},
+
+		"plugins": {},
 	}
 }
 

@@ -15,11 +15,9 @@ import (
 	"testing"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/dynamic"
@@ -29,9 +27,8 @@ import (
 )
 
 const (
-	// benchCRDs is the number of CRDs, in as many groups as operators have: 20 each.
-	benchCRDs      = 1000
-	benchGroupSize = 20
+	// benchCRDs is the number of CRDs.
+	benchCRDs = 1000
 	// benchHelper is the environment variable that makes this test binary a
 	// client: its value is what the client does.
 	benchHelper = "CRDVER_BENCH_CLIENT"
@@ -197,15 +194,8 @@ func startBenchServer(b *testing.B, crds int, idle time.Duration) (kubeconfig st
 		b.Fatal(err)
 	}
 	b.Cleanup(bed.Stop)
-	for i := range crds {
-		one := benchCRD(i)
-		text, err := json.Marshal(one)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := bed.Etcd().Put(b.Context(), "/registry/apiextensions.k8s.io/customresourcedefinitions/"+one.Name, string(text)); err != nil {
-			b.Fatal(err)
-		}
+	if err := testbed.StoreCRDs(b.Context(), bed.Etcd(), crds, testbed.OperatorCRD); err != nil {
+		b.Fatal(err)
 	}
 	kubeconfig = filepath.Join(b.TempDir(), "config")
 	if err := bed.WriteKubeconfig(kubeconfig); err != nil {
@@ -238,80 +228,9 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(taken.Utime.Nano() + taken.Stime.Nano())
 }
 
-// benchCRD returns a CRD of 50 KB like those that controller-gen writes: three
-// versions with a schema of 17 KB each, half of it descriptions. Only one is
-// served: a server needs gigabytes for the OpenAPI documents of all, which no
-// client here reads.
-func benchCRD(i int) *apiextensionsv1.CustomResourceDefinition {
-	group := fmt.Sprintf("operator%02d.example.com", i/benchGroupSize)
-	plural := fmt.Sprintf("widget%04ds", i)
-	names := apiextensionsv1.CustomResourceDefinitionNames{
-		Plural: plural, Singular: strings.TrimSuffix(plural, "s"),
-		Kind: fmt.Sprintf("Widget%04d", i), ListKind: fmt.Sprintf("Widget%04dList", i),
-	}
-	one := &apiextensionsv1.CustomResourceDefinition{
-		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: plural + "." + group, UID: types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i)), Generation: 1,
-			CreationTimestamp: metav1.NewTime(time.Unix(1_790_000_000, 0)),
-			Labels:            map[string]string{"app.kubernetes.io/name": "operator"},
-			Annotations:       map[string]string{"controller-gen.kubebuilder.io/version": "v0.17.0"},
-		},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped, Names: names,
-			Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter},
-		},
-		Status: apiextensionsv1.CustomResourceDefinitionStatus{
-			AcceptedNames: names, StoredVersions: []string{"v1"},
-			Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
-				{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, Reason: "NoConflicts", Message: "no conflicts found"},
-				{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
-			},
-		},
-	}
-	for _, name := range []string{"v1alpha1", "v1beta1", "v1"} {
-		one.Spec.Versions = append(one.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
-			Name: name, Served: name == "v1", Storage: name == "v1",
-			Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: benchSchema()},
-			Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-		})
-	}
-	return one
-}
-
-func benchSchema() *apiextensionsv1.JSONSchemaProps {
-	text := "describes one part of what the operator does with the widget, its default, and when it may be left out. "
-	field := func(i int) apiextensionsv1.JSONSchemaProps {
-		return apiextensionsv1.JSONSchemaProps{
-			Type: "object", Description: fmt.Sprintf("Field%02d %s", i, text),
-			Properties: map[string]apiextensionsv1.JSONSchemaProps{
-				"name":     {Type: "string", MinLength: new(int64), Description: "name " + text},
-				"replicas": {Type: "integer", Format: "int32", Description: "replicas " + text},
-				"mode":     {Type: "string", Enum: []apiextensionsv1.JSON{{Raw: []byte(`"Fast"`)}, {Raw: []byte(`"Safe"`)}}},
-				"labels": {Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{
-					Allows: true, Schema: &apiextensionsv1.JSONSchemaProps{Type: "string"},
-				}},
-				"items": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{
-					Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-						"key": {Type: "string"}, "value": {Type: "string", Description: text},
-					}},
-				}},
-			},
-			Required: []string{"name"},
-		}
-	}
-	spec := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{}}
-	for i := range 19 {
-		spec.Properties[fmt.Sprintf("field%02d", i)] = field(i)
-	}
-	return &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-		"spec": spec, "status": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"phase": {Type: "string"}}},
-	}}
-}
-
 // TestBenchCRDSize keeps the benchmark honest.
 func TestBenchCRDSize(t *testing.T) {
-	text, err := json.Marshal(benchCRD(0))
+	text, err := json.Marshal(testbed.OperatorCRD(0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
 // BenchmarkValidateThousandCRDs validates folders of CRDs of 50 KB, each with
@@ -55,7 +56,7 @@ func validateFolder(b *testing.B, crds int) float64 {
 	b.Helper()
 	dir := b.TempDir()
 	for i := range crds {
-		one := benchCRD(i)
+		one := testbed.OperatorCRD(i)
 		one.Status.Conditions, one.Status.StoredVersions = nil, nil
 		one.Spec.Versions[1].Served, one.Spec.Versions[1].Deprecated = true, true
 		text, err := yaml.Marshal(one)

@@ -214,6 +214,12 @@ func (f *Full) RestartAPIServer(ctx context.Context) error {
 // looks for new resources every 30 seconds: a test whose CRD exists before the
 // controller manager does not wait for that.
 func (f *Full) StartControllerManager(ctx context.Context, more ...string) error {
+	return f.StartControllerManagerAt(ctx, f.config.Host, more...)
+}
+
+// StartControllerManagerAt does the same with a kube-controller-manager that
+// reaches the server at another address: that of a proxy.
+func (f *Full) StartControllerManagerAt(ctx context.Context, host string, more ...string) error {
 	if f.manager != nil && f.manager.failed() == nil {
 		return errors.New("starting kube-controller-manager: it runs already")
 	}
@@ -221,7 +227,7 @@ func (f *Full) StartControllerManager(ctx context.Context, more ...string) error
 	if err != nil {
 		return err
 	}
-	config, err := f.ca.config(f.config.Host, "system:kube-controller-manager", "system:masters")
+	config, err := f.ca.config(host, "system:kube-controller-manager", "system:masters")
 	if err != nil {
 		return err
 	}
