@@ -56,7 +56,7 @@ func (r *run) restoreStored(ctx context.Context, c *apiextensionsv1.CustomResour
 		return refusef("the server trims status.storedVersions again and again: put back %d times", maxConflicts)
 	}
 	patch := plan.StoredPatch(r.expected.StoredVersions)
-	body, err := plan.Body(*patch, c.UID, c.ResourceVersion)
+	body, err := plan.Body(*patch, c)
 	if err != nil {
 		return err
 	}

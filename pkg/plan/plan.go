@@ -270,7 +270,8 @@ func (b *builder) finish() v1alpha1.Plan {
 	if b.has(v1alpha1.ActionRehearse) {
 		summary.Rehearsal = b.state.Observations.Rehearsal
 	}
-	if b.has(v1alpha1.ActionMigrate) || b.has(v1alpha1.ActionCleanManagedFields) {
+	// Shards work at the same time, and on different objects.
+	if (b.migrates() || b.has(v1alpha1.ActionCleanManagedFields)) && b.intent.Shard == "" {
 		b.plan.Hold = lifecycle.HoldAnnotation
 	}
 	b.plan.Summary = summary
