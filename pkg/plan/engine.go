@@ -263,6 +263,10 @@ func (b *builder) putBack(missing []string) v1alpha1.Step {
 func (b *builder) engineGates() {
 	o := b.state.Observations
 	if !b.inTree() {
+		if o.MigrationsError != "" {
+			b.warn("in-tree migrations could not be read, and one that is not finished would trim status.storedVersions behind our back: %s",
+				o.MigrationsError)
+		}
 		b.suggestEngine()
 		return
 	}
