@@ -26,6 +26,8 @@ type Interface interface {
 	// Migrations returns the StorageVersionMigrations (storagemigration.k8s.io)
 	// of a resource, oldest first, and nothing where the server has no such API.
 	Migrations(ctx context.Context, resource schema.GroupResource) ([]Migration, error)
+	// SVMs makes, reads and deletes single StorageVersionMigrations.
+	SVMs() SVMs
 	// MissingRules reviews the caller's own access (SelfSubjectAccessReview) and
 	// returns the rules that are denied. It returns ErrNotSupported where the
 	// server has no authorization API.
@@ -170,9 +172,30 @@ const (
 // Migration is what matters of an in-tree StorageVersionMigration.
 type Migration struct {
 	Name    string
+	UID     types.UID
 	Phase   MigrationPhase
 	Message string
 	Created time.Time
+	// Active is the condition Running. It stays true after the migration has
+	// succeeded or failed, until the controller has trimmed status.storedVersions.
+	Active      bool
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+// Finished tells whether it has succeeded or failed.
+func (m Migration) Finished() bool {
+	return m.Phase == MigrationSucceeded || m.Phase == MigrationFailed
+}
+
+// SVMs makes, reads and deletes StorageVersionMigrations. Each call is one
+// request, sent once.
+type SVMs interface {
+	Create(ctx context.Context, template v1alpha1.SVMTemplate, fieldManager string) (Migration, error)
+	// Get reads one at a version of the API, such as "storagemigration.k8s.io/v1".
+	Get(ctx context.Context, apiVersion, name string) (Migration, error)
+	// Delete deletes one if it still has the UID.
+	Delete(ctx context.Context, apiVersion, name string, uid types.UID) error
 }
 
 // Rule is one permission.

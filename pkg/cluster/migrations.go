@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,18 +22,31 @@ const migrationPageSize = "500"
 // longer has v1alpha1; servers up to 1.34 have nothing else).
 type storageVersionMigrations struct {
 	metav1.ListMeta `json:"metadata"`
-	Items           []struct {
-		metav1.ObjectMeta `json:"metadata"`
-		Spec              struct {
-			Resource struct {
-				Group    string `json:"group"`
-				Resource string `json:"resource"`
-			} `json:"resource"`
-		} `json:"spec"`
-		Status struct {
-			Conditions []metav1.Condition `json:"conditions"`
-		} `json:"status"`
-	} `json:"items"`
+	Items           []storageVersionMigration `json:"items"`
+}
+
+type storageVersionMigration struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Resource struct {
+			Group    string `json:"group"`
+			Resource string `json:"resource"`
+		} `json:"resource"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// migration returns what matters of it.
+func (m storageVersionMigration) migration() Migration {
+	out := Migration{
+		Name: m.Name, UID: m.UID, Created: m.CreationTimestamp.Time, Labels: m.Labels, Annotations: m.Annotations,
+		Active: meta.IsStatusConditionTrue(m.Status.Conditions, "Running"),
+	}
+	out.Phase, out.Message = phase(m.Status.Conditions)
+	return out
 }
 
 // Migrations implements [Interface].
@@ -70,9 +84,7 @@ func (c *Cluster) migrationsAt(ctx context.Context, version string, resource sch
 			if item.Spec.Resource.Group != resource.Group || item.Spec.Resource.Resource != resource.Resource {
 				continue
 			}
-			migration := Migration{Name: item.Name, Created: item.CreationTimestamp.Time}
-			migration.Phase, migration.Message = phase(item.Status.Conditions)
-			migrations = append(migrations, migration)
+			migrations = append(migrations, item.migration())
 		}
 		if page.Continue == "" {
 			break

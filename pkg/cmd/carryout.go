@@ -191,7 +191,7 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 		if report.Outcome == v1alpha1.OutcomeDone && report.Resume != "" {
 			// What is left is what the narrowed migration left out.
 			rest := p.Intent
-			rest.Namespace, rest.Selector = "", ""
+			rest.Namespace, rest.Selector, rest.Shard = "", "", ""
 			report.Resume = c.resume(rest, name)
 		}
 		reports = append(reports, report)

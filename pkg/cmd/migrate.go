@@ -9,6 +9,7 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/plan"
 	"github.com/crdver/kubectl-crdver/pkg/source"
 )
 
@@ -37,6 +38,9 @@ type migrateOptions struct {
 	force    bool
 	until    string
 	loss     lossFlags
+	engine   engineFlags
+	shard    string
+	job      jobFlags
 }
 
 func newMigrateCommand(f *Factory) *cobra.Command {
@@ -55,7 +59,10 @@ func newMigrateCommand(f *Factory) *cobra.Command {
 	flags.StringVar(&o.flags.group, "group", "", "API group: all CRDs of the group that have something to migrate")
 	flags.BoolVar(&o.flags.all, "all", false, "All CRDs that have something to migrate")
 	command.MarkFlagsMutuallyExclusive("all", "group")
+	flags.StringVar(&o.shard, "shard", "", "Rewrite only one of N parts of the objects, as I/N with I from 0, such as 0/3: whole namespaces; nothing is trimmed")
 	o.loss.add(command)
+	o.engine.add(command)
+	o.job.add(command)
 	untilFlag(command, v1alpha1.VerbMigrate, &o.until)
 	o.flags.add(command)
 	return command
@@ -67,6 +74,14 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 	}
 	if _, err := labels.Parse(o.selector); err != nil {
 		return UsageErrorf(command, "invalid --selector %q: %w", o.selector, err)
+	}
+	if o.shard != "" {
+		if _, err := plan.ParseShard(o.shard); err != nil {
+			return UsageErrorf(command, "invalid --shard: %w", err)
+		}
+	}
+	if err := o.job.validate(command, args); err != nil {
+		return err
 	}
 	namespace, explicit, err := f.Namespace()
 	if err != nil {
@@ -81,10 +96,10 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 	if err != nil {
 		return err
 	}
-	intent := v1alpha1.Intent{
+	intent := o.engine.into(v1alpha1.Intent{
 		Verb: v1alpha1.VerbMigrate, Until: v1alpha1.Action(o.until), Force: o.force,
-		Namespace: namespace, Selector: o.selector, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
-	}
+		Namespace: namespace, Selector: o.selector, Shard: o.shard, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
+	})
 	crds, err := c.selected(command.Context(), args, intent, func(one crd.CRD) bool {
 		state := lifecycle.New(one, lifecycle.Observations{})
 		return o.force || !state.StoredExactly(state.Storage) || !state.Trust.Trusted
@@ -99,6 +114,9 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 	}
 	if err != nil {
 		return err
+	}
+	if o.job.manifest != "" {
+		return c.printJobs(command, crds, intent, o.job)
 	}
 	return c.run(command.Context(), crds, func(crd.CRD) v1alpha1.Intent { return intent })
 }

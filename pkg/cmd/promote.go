@@ -38,14 +38,15 @@ type promoteOptions struct {
 	until      string
 	older      bool
 	loss       lossFlags
+	engine     engineFlags
 }
 
 func newPromoteCommand(f *Factory) *cobra.Command {
 	var o promoteOptions
 	verb := versionVerb{flags: &o.flags, definition: &o.definition, intent: func(version string) v1alpha1.Intent {
-		return v1alpha1.Intent{
+		return o.engine.into(v1alpha1.Intent{
 			Verb: v1alpha1.VerbPromote, Version: version, Until: v1alpha1.Action(o.until), DeprecateOlder: o.older, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
-		}
+		})
 	}}
 	command := &cobra.Command{
 		Use:               "promote VERSION [CRD...]",
@@ -59,6 +60,7 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 	o.definition.add(command)
 	command.Flags().BoolVar(&o.older, "deprecate-older", false, "Deprecate the served versions of lower priority afterwards")
 	o.loss.add(command)
+	o.engine.add(command)
 	untilFlag(command, v1alpha1.VerbPromote, &o.until)
 	o.flags.add(command)
 	o.flags.addSelection(command)

@@ -35,6 +35,7 @@ type retireOptions struct {
 	replacement          string
 	allowOwnerReferences bool
 	loss                 lossFlags
+	engine               engineFlags
 }
 
 func newRetireCommand(f *Factory) *cobra.Command {
@@ -42,10 +43,10 @@ func newRetireCommand(f *Factory) *cobra.Command {
 	verb := versionVerb{
 		flags: &o.flags,
 		intent: func(version string) v1alpha1.Intent {
-			return v1alpha1.Intent{
+			return o.engine.into(v1alpha1.Intent{
 				Verb: v1alpha1.VerbRetire, Version: version, Until: v1alpha1.Action(o.until),
 				Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
-			}
+			})
 		},
 		// A retired version still fits: running again says that nothing is left.
 		fits: func(one crd.CRD, version string) bool { return plan.Retired(one.Annotations, version) },
@@ -63,6 +64,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 	flags.StringVar(&o.replacement, "replacement", "", "Version that the deprecation warning points to (default the highest-priority served version that is not deprecated)")
 	flags.BoolVar(&o.allowOwnerReferences, "allow-owner-references", false, "Stop serving the version although ownerReferences name it: the garbage collector may delete those children")
 	o.loss.add(command)
+	o.engine.add(command)
 	untilFlag(command, v1alpha1.VerbRetire, &o.until)
 	o.flags.add(command)
 	o.flags.addSelection(command)

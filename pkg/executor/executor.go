@@ -76,6 +76,8 @@ type run struct {
 	// version (rule 3), and cleaned that no managedFields entry is left.
 	verified *v1alpha1.Evidence
 	cleaned  bool
+	// putBacks is how often the server's trim was put right.
+	putBacks int
 	// flipped is when the storage version was changed: by this run, or else, at
 	// the latest, when spec.versions was last changed before it.
 	flipped time.Time
@@ -183,6 +185,14 @@ func (r *run) take(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.S
 		return r.barrier(ctx)
 	case v1alpha1.ActionMigrate:
 		return r.migrate(ctx, result)
+	case v1alpha1.ActionWaitForSVM:
+		return r.waitForSVMs(ctx, result)
+	case v1alpha1.ActionInTreeMigrate:
+		return r.inTreeMigrate(ctx, result)
+	case v1alpha1.ActionDeleteSVM:
+		return r.deleteSVMs(ctx, result)
+	case v1alpha1.ActionPutBack:
+		return r.putBackStored(ctx, left)
 	case v1alpha1.ActionVerify:
 		return r.verifyPasses(ctx, result)
 	case v1alpha1.ActionCleanManagedFields:

@@ -39,6 +39,7 @@ func (r *run) passOptions() storagemigration.PassOptions {
 	return storagemigration.PassOptions{
 		Namespace:       r.plan.Intent.Namespace,
 		LabelSelector:   r.plan.Intent.Selector,
+		Filter:          r.shard(),
 		Concurrency:     r.Concurrency,
 		QPS:             float32(r.QPS),
 		FieldManager:    r.FieldManager,

@@ -43,6 +43,12 @@ func (r *run) current(ctx context.Context, left []v1alpha1.Step) (*apiextensions
 		r.expected = now
 		return c, nil
 	}
+	if r.serverTrimmed(c) {
+		if err := r.restoreStored(ctx, c); err != nil {
+			return nil, err
+		}
+		return r.current(ctx, left)
+	}
 	if now.UID != r.expected.UID || r.Replan == nil || r.baseline != nil {
 		// What was migrated and verified was another state of the CRD (rule 5).
 		return nil, refusef("%s: nothing is done on top of somebody else's change; run again to plan from here", changed)
@@ -75,7 +81,7 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 			return nil, err
 		}
 		after, err := r.Cluster.CRDs().Patch(ctx, c.Name, cluster.PatchRequest{
-			Type: types.JSONPatchType, Body: body, Subresource: r.step.Patch.Subresource, FieldManager: r.FieldManager,
+			Type: types.JSONPatchType, Body: body, Subresource: r.step.Patch.Subresource, FieldManager: r.fieldManager(),
 		})
 		switch {
 		case err == nil:

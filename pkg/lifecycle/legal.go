@@ -147,11 +147,15 @@ func (s State) MayMigrate() []v1alpha1.Blocker {
 	}
 	for _, m := range s.Observations.Migrations {
 		if m.Running {
+			way := "pass --wait-for-svm to wait for it first"
+			if m.Ours {
+				way = "pass --engine in-tree to follow it"
+			}
 			blockers = append(blockers, v1alpha1.Blocker{
 				ID: BlockMigrationRunning,
 				Message: fmt.Sprintf("StorageVersionMigration %s is not finished: it would trim status.storedVersions "+
 					"behind our back", m.Name),
-				Resolve: fmt.Sprintf("wait for it, or kubectl delete storageversionmigration %s", m.Name),
+				Resolve: fmt.Sprintf("%s, or kubectl delete storageversionmigration %s", way, m.Name),
 			})
 		}
 	}

@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"time"
+
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 )
 
@@ -22,6 +24,12 @@ type Observations struct {
 	Migrations []Migration
 	// MigrationsError says why they could not be read.
 	MigrationsError string
+	// MigrationVersions are the versions of storagemigration.k8s.io that the
+	// server has; none where it has no such API, or was not asked.
+	MigrationVersions []string
+	// RoundTrip is how long a small request takes; 0 where it was not measured,
+	// because it would make no difference.
+	RoundTrip time.Duration
 	// References are what names a version elsewhere; nil if it was not looked for.
 	References *References
 	// Rehearsal is nil if there was none. RehearsalError says why one failed.
@@ -118,6 +126,10 @@ type Migration struct {
 	Running bool
 	Failed  bool
 	Message string
+	// Ours says that this tool made it for this CRD and its storage version of now.
+	Ours bool
+	// Stored is status.storedVersions as it was before, if this tool made it.
+	Stored []string
 }
 
 // References are objects that name one version of the CRD.

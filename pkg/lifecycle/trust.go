@@ -38,7 +38,7 @@ func trust(c crd.CRD, s State) Trust {
 		return Trust{Reasons: []string{"a manifest says nothing about stored versions"}}
 	}
 	var against []string
-	against = append(against, inTree(c, s.Observations.Migrations)...)
+	against = append(against, inTree(c, s.Observations.Migrations, provenSince(c))...)
 	if bogus := s.BogusStored(); len(bogus) > 0 {
 		against = append(against, fmt.Sprintf(
 			"status.storedVersions lists %s, which spec.versions does not have: the server refuses every change of the spec until it is trimmed",
@@ -52,6 +52,9 @@ func trust(c crd.CRD, s State) Trust {
 		switch w.manager {
 		case FieldManager:
 			trimmedByUs = true
+		case PutBackManager:
+			against = append(against, "kubectl crdver put versions back into status.storedVersions"+w.at()+
+				" (managedFields), because the in-tree migration had trimmed it, and has not verified the objects since")
 		case inTreeFieldManager:
 			if len(against) == 0 {
 				against = append(against, "status.storedVersions was last written by the in-tree storage version migration"+w.at()+
@@ -75,10 +78,12 @@ func trust(c crd.CRD, s State) Trust {
 	return Trust{Trusted: true, Reasons: []string{"nothing is known to have trimmed the list"}}
 }
 
-// inTree returns the reasons that in-tree migrations give.
-func inTree(c crd.CRD, migrations []Migration) []string {
+// inTree returns the reasons that in-tree migrations give. Of what lies before
+// our own proof, nothing counts.
+func inTree(c crd.CRD, migrations []Migration, proven bool) []string {
 	var reasons []string
-	if condition := c.Condition(apiextensionsv1.StorageMigrating); condition != nil {
+	condition := c.Condition(apiextensionsv1.StorageMigrating)
+	if condition != nil && (!proven || condition.Status == apiextensionsv1.ConditionTrue) {
 		why := "the in-tree migration trims status.storedVersions without verifying the objects"
 		switch {
 		case condition.Status == apiextensionsv1.ConditionTrue:
@@ -91,17 +96,18 @@ func inTree(c crd.CRD, migrations []Migration) []string {
 	}
 	for _, m := range migrations {
 		switch {
+		case proven && !m.Running:
 		case m.Failed:
 			reasons = append(reasons, fmt.Sprintf(
 				"StorageVersionMigration %s failed, and a failed one trims status.storedVersions too", m.Name))
 		case m.Running:
 			reasons = append(reasons, fmt.Sprintf("StorageVersionMigration %s is not finished", m.Name))
-		case c.Condition(apiextensionsv1.StorageMigrating) == nil:
+		case condition == nil:
 			reasons = append(reasons, fmt.Sprintf(
 				"StorageVersionMigration %s ran, and does not verify the objects", m.Name))
 		}
 	}
-	if len(migrations) > 1 {
+	if len(migrations) > 1 && !proven {
 		reasons = append(reasons, fmt.Sprintf(
 			"%d StorageVersionMigrations ran: each but the first trims status.storedVersions when it starts", len(migrations)))
 	}

@@ -38,8 +38,11 @@ func (o *Observer) ForPlan(
 		return
 	}
 	o.access(ctx, p, observations)
-	if slices.ContainsFunc(p.Steps, func(s v1alpha1.Step) bool { return s.Action == v1alpha1.ActionMigrate }) {
+	if slices.ContainsFunc(p.Steps, func(s v1alpha1.Step) bool {
+		return s.Action == v1alpha1.ActionMigrate || s.Action == v1alpha1.ActionInTreeMigrate
+	}) {
 		o.webhooks(ctx, c, observations)
+		o.roundTrip(ctx, c, observations)
 	}
 	for _, step := range p.Steps {
 		switch {

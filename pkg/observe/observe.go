@@ -43,7 +43,7 @@ type Observer struct {
 	cluster    cluster.Interface
 	aggregated cluster.Discovery
 	groups     groupCache
-	migrations once[bool]
+	migrations once[[]string]
 }
 
 // New returns an Observer of a cluster.
@@ -66,7 +66,7 @@ func (o *Observer) Observe(ctx context.Context, c crd.CRD, options Options) life
 		observed.Discovery = o.discovery(ctx, c, options.APIServices)
 	}
 	if options.Migrations {
-		observed.Migrations, observed.MigrationsError = o.inTree(ctx, c)
+		o.inTree(ctx, c, &observed)
 	}
 	if options.Converter {
 		observed.Converter = o.converter(ctx, c)
@@ -114,36 +114,6 @@ func lostVersion(c crd.CRD, err error) string {
 		return ""
 	}
 	return match[2]
-}
-
-// inTree returns the in-tree migrations of the CRD's resource.
-func (o *Observer) inTree(ctx context.Context, c crd.CRD) ([]lifecycle.Migration, string) {
-	// Asked once: most servers have no such API, and say so at each of its
-	// versions in turn.
-	served, err := o.migrations.get(ctx, func() (bool, error) {
-		versions, _, err := o.cluster.Discovery().GroupVersions(ctx, migrationGroup)
-		return len(versions) > 0, err
-	})
-	if err != nil {
-		return nil, cluster.Explain(err).Message
-	}
-	if !served {
-		return nil, ""
-	}
-	found, err := o.cluster.Migrations(ctx, schema.GroupResource{Group: c.Spec.Group, Resource: c.Spec.Names.Plural})
-	if err != nil {
-		return nil, cluster.Explain(err).Message
-	}
-	migrations := make([]lifecycle.Migration, 0, len(found))
-	for _, one := range found {
-		migrations = append(migrations, lifecycle.Migration{
-			Name:    one.Name,
-			Running: one.Phase == cluster.MigrationRunning || one.Phase == cluster.MigrationPending,
-			Failed:  one.Phase == cluster.MigrationFailed,
-			Message: one.Message,
-		})
-	}
-	return migrations, ""
 }
 
 // discovery returns what the server's documents say of the CRD's versions.

@@ -58,14 +58,15 @@ func (b *builder) gates() {
 	if b.changesSpec() {
 		b.bogusGate()
 	}
-	if b.has(v1alpha1.ActionMigrate) {
+	if b.migrates() {
 		b.webhookWarning()
+		b.engineGates()
 	}
 	if v := b.state.Version(b.intent.Version); b.intent.Verb == v1alpha1.VerbPromote && v != nil && v.Deprecated {
 		b.warn("%s is deprecated", v.Name)
 	}
 	b.tieWarning()
-	if running := b.runningMigration(); running != "" && !b.has(v1alpha1.ActionMigrate) {
+	if running := b.runningMigration(); running != "" && !b.migrates() {
 		b.warn("StorageVersionMigration %s is not finished", running)
 	}
 	if m := b.state.Reverter(); m != nil && b.changesSpec() {

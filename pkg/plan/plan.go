@@ -176,18 +176,19 @@ func order(verb v1alpha1.Verb) []v1alpha1.Action {
 	case v1alpha1.VerbPromote:
 		return []v1alpha1.Action{
 			v1alpha1.ActionAdd, v1alpha1.ActionServe, v1alpha1.ActionRehearse, v1alpha1.ActionSetStorage,
-			v1alpha1.ActionBarrier, v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionTrim,
-			v1alpha1.ActionDeprecateOlder,
+			v1alpha1.ActionBarrier, v1alpha1.ActionInTreeMigrate, v1alpha1.ActionMigrate, v1alpha1.ActionVerify,
+			v1alpha1.ActionTrim, v1alpha1.ActionDeleteSVM, v1alpha1.ActionDeprecateOlder,
 		}
 	case v1alpha1.VerbMigrate:
 		return []v1alpha1.Action{
-			v1alpha1.ActionRehearse, v1alpha1.ActionBarrier, v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionTrim,
+			v1alpha1.ActionRehearse, v1alpha1.ActionBarrier, v1alpha1.ActionInTreeMigrate, v1alpha1.ActionMigrate,
+			v1alpha1.ActionVerify, v1alpha1.ActionTrim, v1alpha1.ActionDeleteSVM,
 		}
 	case v1alpha1.VerbRetire:
 		return []v1alpha1.Action{
 			v1alpha1.ActionRehearse, v1alpha1.ActionDeprecate, v1alpha1.ActionUnserve, v1alpha1.ActionBarrier,
-			v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionTrim, v1alpha1.ActionCleanManagedFields,
-			v1alpha1.ActionRemove,
+			v1alpha1.ActionInTreeMigrate, v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionTrim,
+			v1alpha1.ActionDeleteSVM, v1alpha1.ActionCleanManagedFields, v1alpha1.ActionRemove,
 		}
 	case v1alpha1.VerbDeprecate:
 		return []v1alpha1.Action{v1alpha1.ActionDeprecate, v1alpha1.ActionUndeprecate}
@@ -220,7 +221,7 @@ func (b *builder) cut() {
 	if b.intent.Until == "" {
 		return
 	}
-	actions := order(b.intent.Verb)
+	actions := slices.Concat([]v1alpha1.Action{v1alpha1.ActionWaitForSVM, v1alpha1.ActionPutBack}, order(b.intent.Verb))
 	last := slices.Index(actions, b.intent.Until)
 	var kept []v1alpha1.Step
 	for _, step := range b.plan.Steps {
@@ -239,13 +240,15 @@ func (b *builder) cut() {
 // wanted reports whether a step does something by itself, and does not only
 // make ready for steps that --until leaves out. One that is named is wanted.
 func (b *builder) wanted(step v1alpha1.Step) bool {
-	return step.Action == b.intent.Until ||
-		step.Action != v1alpha1.ActionRehearse && step.Action != v1alpha1.ActionBarrier
+	return step.Action == b.intent.Until || !slices.Contains([]v1alpha1.Action{
+		v1alpha1.ActionRehearse, v1alpha1.ActionBarrier, v1alpha1.ActionWaitForSVM,
+	}, step.Action)
 }
 
 // finish cuts the plan at --until, adds the blockers that concern all steps and
 // the summary.
 func (b *builder) finish() v1alpha1.Plan {
+	b.prepend()
 	b.cut()
 	b.gates()
 	b.plan.Applyable = len(b.plan.Blockers) == 0
@@ -267,7 +270,8 @@ func (b *builder) finish() v1alpha1.Plan {
 	if b.has(v1alpha1.ActionRehearse) {
 		summary.Rehearsal = b.state.Observations.Rehearsal
 	}
-	if b.has(v1alpha1.ActionMigrate) || b.has(v1alpha1.ActionCleanManagedFields) {
+	// Shards work at the same time, and on different objects.
+	if (b.migrates() || b.has(v1alpha1.ActionCleanManagedFields)) && b.intent.Shard == "" {
 		b.plan.Hold = lifecycle.HoldAnnotation
 	}
 	b.plan.Summary = summary

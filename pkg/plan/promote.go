@@ -47,8 +47,8 @@ func (b *builder) migrate() {
 	if !b.migrationPending() && !b.intent.Force && !b.narrowed() {
 		return
 	}
-	if blockers := b.state.MayMigrate(); b.endpoint() == "" {
-		b.block(blockers...)
+	if b.endpoint() == "" {
+		b.block(b.mayMigrate()...)
 		return
 	}
 	b.rehearse(b.state.Storage)
@@ -56,7 +56,9 @@ func (b *builder) migrate() {
 }
 
 // narrowed reports whether only some of the objects are migrated.
-func (b *builder) narrowed() bool { return b.intent.Namespace != "" || b.intent.Selector != "" }
+func (b *builder) narrowed() bool {
+	return b.intent.Namespace != "" || b.intent.Selector != "" || b.intent.Shard != ""
+}
 
 // migrationPending reports whether objects may be persisted at another version
 // than the storage version: because the list says so, or because it cannot be
@@ -244,7 +246,8 @@ func (b *builder) rehearsed() v1alpha1.PreconditionStatus {
 
 // rewrite plans barrier, migrate, verify and trim.
 func (b *builder) rewrite() {
-	blockers := b.state.MayMigrate()
+	b.chooseEngine()
+	blockers := b.mayMigrate()
 	if b.has(v1alpha1.ActionServe) {
 		blockers = slices.DeleteFunc(blockers, func(x v1alpha1.Blocker) bool { return x.ID == lifecycle.BlockNoneServed })
 	}
@@ -261,6 +264,37 @@ func (b *builder) rewrite() {
 		}},
 		Reversible: true,
 	})
+	if b.inTree() {
+		b.inTreeMigrate(storage, endpoint)
+	} else {
+		b.clientMigrate(storage, endpoint, blockers)
+	}
+	if b.narrowed() {
+		b.plan.Complete = false
+		b.warn("only a part of the objects is migrated: status.storedVersions is not trimmed")
+		return
+	}
+	verify := v1alpha1.Step{
+		Action:     v1alpha1.ActionVerify,
+		Version:    storage,
+		Endpoint:   endpoint,
+		Title:      "verify that every object is current",
+		Why:        "a no-op patch that leaves the resourceVersion unchanged proves that an object is persisted at the storage version",
+		Objects:    b.objects(),
+		Verify:     []v1alpha1.Check{{ID: "current", Description: "a whole pass found no object to rewrite and none that failed"}},
+		Reversible: true,
+	}
+	if b.inTree() {
+		verify.Why += "; an object that the server left behind is rewritten"
+	}
+	b.heldWrites(&verify)
+	b.add(verify)
+	b.trim(storage)
+	b.deleteSVMs()
+}
+
+// clientMigrate plans the first pass of the client engine.
+func (b *builder) clientMigrate(storage, endpoint string, blockers []v1alpha1.Blocker) {
 	where := "all objects"
 	if b.narrowed() {
 		where = "the selected objects"
@@ -278,24 +312,6 @@ func (b *builder) rewrite() {
 		Verify:     []v1alpha1.Check{{ID: "all-pages", Description: "every page of the list was seen, and no object failed"}},
 		Reversible: true,
 	})
-	if b.narrowed() {
-		b.plan.Complete = false
-		b.warn("only a part of the objects is migrated: status.storedVersions is not trimmed")
-		return
-	}
-	verify := v1alpha1.Step{
-		Action:     v1alpha1.ActionVerify,
-		Version:    storage,
-		Endpoint:   endpoint,
-		Title:      "verify that every object is current",
-		Why:        "a no-op patch that leaves the resourceVersion unchanged proves that an object is persisted at the storage version",
-		Objects:    b.objects(),
-		Verify:     []v1alpha1.Check{{ID: "current", Description: "a whole pass found no object to rewrite and none that failed"}},
-		Reversible: true,
-	}
-	b.heldWrites(&verify)
-	b.add(verify)
-	b.trim(storage)
 }
 
 func (b *builder) whyMigrate(storage string) string {
@@ -314,7 +330,7 @@ func (b *builder) whyMigrate(storage string) string {
 
 // trim removes all other entries from status.storedVersions.
 func (b *builder) trim(storage string) {
-	before := slices.Clone(b.state.Stored)
+	before := b.listed()
 	if b.state.Storage != storage && !slices.Contains(before, storage) {
 		// The server appends the new storage version itself.
 		before = append(before, storage)

@@ -48,6 +48,7 @@ func Rules(p v1alpha1.Plan) []Rule {
 			target.Subresource = step.Patch.Subresource
 			rules = need(rules, target, "patch")
 		}
+		rules = svmRules(rules, step, crds, need)
 		switch step.Action {
 		case v1alpha1.ActionRehearse:
 			// The answer of the dry run is compared with the object as it is.
@@ -60,7 +61,8 @@ func Rules(p v1alpha1.Plan) []Rule {
 		case v1alpha1.ActionServe, v1alpha1.ActionUnserve, v1alpha1.ActionDeprecate, v1alpha1.ActionUndeprecate,
 			v1alpha1.ActionDeprecateOlder, v1alpha1.ActionRemove:
 			rules = need(rules, objects, "list")
-		case v1alpha1.ActionAdd, v1alpha1.ActionSetStorage, v1alpha1.ActionTrim:
+		case v1alpha1.ActionAdd, v1alpha1.ActionSetStorage, v1alpha1.ActionTrim, v1alpha1.ActionPutBack,
+			v1alpha1.ActionWaitForSVM, v1alpha1.ActionInTreeMigrate, v1alpha1.ActionDeleteSVM:
 		}
 	}
 	return rules

@@ -34,6 +34,9 @@ func WritePlan(w io.Writer, plan v1alpha1.Plan) error {
 	t.line(0, "Plan: %s", planTitle(plan))
 	t.line(2, "cluster  %s", clusterName(cluster))
 	t.line(2, "now      storage %s, storedVersions %s%s", crd.StorageVersion, list(crd.StoredVersions), about(plan.Summary.Objects))
+	if e := plan.Engine; e != nil {
+		t.line(2, "engine   %s (%s)", string(e.Name), e.Reason)
+	}
 	if len(plan.Steps) == 0 && len(plan.Blockers) == 0 {
 		t.line(0, "Nothing to do.")
 	}

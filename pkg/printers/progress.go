@@ -72,6 +72,8 @@ func (p *progress) show(e v1alpha1.Event) {
 	case v1alpha1.EventWarning:
 		p.stopBar()
 		p.printf("Warning: %s\n", Escape(e.Message))
+	case v1alpha1.EventWaiting:
+		p.waiting(e)
 	case v1alpha1.EventProgress:
 		if p.bars {
 			p.draw(*e.Progress)
@@ -116,6 +118,16 @@ func (p *progress) plain(e v1alpha1.Event) {
 		line += fmt.Sprintf(", %d failed", c.Failed)
 	}
 	p.printf("%s\n", line)
+}
+
+// waiting prints now and then what a step waits for.
+func (p *progress) waiting(e v1alpha1.Event) {
+	if e.Time.Sub(p.last) < plainEvery {
+		return
+	}
+	p.last = e.Time.Time
+	p.stopBar()
+	p.printf("      %s\n", Escape(e.Message))
 }
 
 // done counts the objects whose outcome is known.

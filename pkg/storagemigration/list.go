@@ -54,7 +54,7 @@ func (p *pass) list(run, requests context.Context, queue chan<- *metav1.PartialO
 		options.Limit = nextLimit(options.Limit, p.options.PageSize, page)
 		for i := range page.Items {
 			object := &page.Items[i]
-			if !selector.Matches(labels.Set(object.Labels)) {
+			if !selector.Matches(labels.Set(object.Labels)) || p.options.Filter != nil && !p.options.Filter(object) {
 				continue
 			}
 			if p.slim {

@@ -23,6 +23,9 @@ type PassOptions struct {
 	// Namespace and LabelSelector narrow the pass, which is then never complete.
 	Namespace     string
 	LabelSelector string
+	// Filter leaves out the objects that it returns false for, which narrows the
+	// pass, too. Nil means none.
+	Filter func(object *metav1.PartialObjectMetadata) bool
 	// PageSize is the number of objects in a request of the list; 0 means 500.
 	PageSize int64
 	// Concurrency is the number of requests in flight; 0 means 16.
@@ -208,7 +211,7 @@ func (p *pass) run(ctx context.Context) (PassResult, error) {
 	if listErr != nil {
 		return result, listErr
 	}
-	result.Complete = p.options.Namespace == "" && p.options.LabelSelector == ""
+	result.Complete = p.options.Namespace == "" && p.options.LabelSelector == "" && p.options.Filter == nil
 	return result, nil
 }
 

@@ -33,6 +33,7 @@ func inTreeScenarios() (together, alone []scenario) {
 			thaw, rescued = s.failSVM(t, "svm-rescue"), s
 		}},
 	}
+	together = append(together, engineScenarios()...)
 	alone = []scenario{{name: "rescue", run: func(t *testing.T, _ *testbed.Full, _ *subject) {
 		if rescued == nil {
 			t.Fatal("there is nothing to rescue")

@@ -17,6 +17,10 @@ type Plan struct {
 	Target Target `json:"target"`
 	Intent Intent `json:"intent"`
 
+	// Engine is what rewrites the objects, and why it was chosen; absent for a
+	// plan that rewrites none.
+	Engine *EngineChoice `json:"engine,omitempty"`
+
 	// Complete says that the steps reach the intent's goal; false with --until,
 	// with a namespace or a selector, and where a blocker cuts the way short.
 	Complete bool `json:"complete"`
@@ -123,6 +127,15 @@ type Intent struct {
 	// Namespace and Selector narrow a migration; a narrowed one never trims.
 	Namespace string `json:"namespace,omitempty"`
 	Selector  string `json:"selector,omitempty"`
+	// Shard is "I/N": only the I-th of N parts of the objects, from 0. It narrows.
+	Shard string `json:"shard,omitempty"`
+	// Engine is what rewrites the objects; empty means auto.
+	Engine Engine `json:"engine,omitempty"`
+	// WaitForSVM waits for the StorageVersionMigrations of the resource that are
+	// not finished, rather than refusing; the engine in-tree always does.
+	WaitForSVM bool `json:"waitForSVM,omitempty"`
+	// KeepSVM keeps the StorageVersionMigration that the engine in-tree made.
+	KeepSVM bool `json:"keepSVM,omitempty"`
 }
 
 // Blocker is why a plan may not be executed.
@@ -156,6 +169,10 @@ const (
 	ActionCleanManagedFields Action = "clean-managed-fields"
 	ActionRemove             Action = "remove"
 	ActionDeprecateOlder     Action = "deprecate-older"
+	ActionWaitForSVM         Action = "wait-for-svm"
+	ActionPutBack            Action = "put-back"
+	ActionInTreeMigrate      Action = "in-tree-migrate"
+	ActionDeleteSVM          Action = "delete-svm"
 )
 
 // Step is one thing that a plan does.
@@ -175,6 +192,9 @@ type Step struct {
 	Preconditions []Precondition `json:"preconditions"`
 	// Patch is absent for steps that rewrite objects or only check.
 	Patch *Patch `json:"patch,omitempty"`
+	// SVM is the StorageVersionMigrations that the step makes, follows or deletes;
+	// absent for the other steps.
+	SVM *SVMStep `json:"svm,omitempty"`
 	// Changes are what the patch changes, for people.
 	Changes []Change `json:"changes,omitempty"`
 	// Objects is about how many objects the step rewrites or checks; absent if none.

@@ -126,10 +126,12 @@ type EventType string
 
 // The types of events.
 const (
-	EventPlanStarted  EventType = "PlanStarted"
-	EventStepStarted  EventType = "StepStarted"
-	EventProgress     EventType = "Progress"
-	EventWarning      EventType = "Warning"
+	EventPlanStarted EventType = "PlanStarted"
+	EventStepStarted EventType = "StepStarted"
+	EventProgress    EventType = "Progress"
+	EventWarning     EventType = "Warning"
+	// EventWaiting tells now and then what a step waits for.
+	EventWaiting      EventType = "Waiting"
 	EventStepFinished EventType = "StepFinished"
 	EventPlanFinished EventType = "PlanFinished"
 )

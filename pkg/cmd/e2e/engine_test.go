@@ -1,0 +1,122 @@
+package e2e_test
+
+import (
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/crdver/kubectl-crdver/pkg/goldenfile"
+	"github.com/crdver/kubectl-crdver/pkg/testbed"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestEngines is about the engines on a server that has no in-tree migration.
+func TestEngines(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	name := b.createCRD(t, crontabs("engines.example.com", "v1beta1", "v1"))
+	got := b.must(t, 3, "promote", "v1", name, "--engine", "in-tree", "--yes")
+	if !strings.Contains(got.stderr, "the server has no StorageVersionMigration") || !strings.Contains(got.stderr, "to resolve: pass --engine client") {
+		t.Errorf("%s", got)
+	}
+	got = b.must(t, 0, "promote", "v1", name, "--dry-run=client")
+	if !strings.Contains(got.stdout, "engine   client (auto: ") {
+		t.Errorf("%s", got)
+	}
+	got = b.must(t, 1, "promote", "v1", name, "--engine", "fast")
+	if !strings.Contains(got.stderr, "use auto, client or in-tree") {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestShards divides the namespaces: each object is in exactly one part, no part
+// trims, and the whole run finds everything done.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	group := "shards.example.com"
+	name := b.createCRD(t, crontabs(group, "v1beta1", "v1"))
+	b.createObjects(t, group, "v1beta1", 21, "a", "b", "c", "d", "e", "f", "g")
+	b.must(t, 0, "promote", "v1", name, "--yes", "--until", "set-storage")
+	for _, shard := range []string{"3/3", "x", "1", "-1/2", "0/0"} {
+		b.must(t, 1, "migrate", name, "--shard", shard, "--yes")
+	}
+	left := 21
+	for _, shard := range []string{"0/3", "1/3", "2/3"} {
+		b.must(t, 0, "migrate", name, "--shard", shard, "--yes")
+		stored, err := testbed.CountByVersion(t.Context(), b.Etcd(), group, testbed.CronTabPlural)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stored["v1beta1"] >= left {
+			t.Errorf("shard %s rewrote nothing: %v", shard, stored)
+		}
+		left = stored["v1beta1"]
+		if got := b.crd(t, name).Status.StoredVersions; !slices.Equal(got, []string{"v1beta1", "v1"}) {
+			t.Errorf("shard %s trimmed: %v", shard, got)
+		}
+	}
+	if left > 0 {
+		t.Errorf("%d objects are in no shard", left)
+	}
+	got := b.must(t, 0, "migrate", name, "--yes")
+	if !strings.Contains(got.stdout, "migrate: 21 objects: 21 already current") {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestManifestJob compares the manifest with its golden, and reads every document
+// the way the server does, where a field that does not exist is an error.
+func TestManifestJob(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	name := b.createCRD(t, crontabs("job.example.com", "v1beta1", "v1"))
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{batchv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	before := b.crd(t, name).ResourceVersion
+	for golden, args := range map[string][]string{
+		"testdata/job.yaml":    {"--job-namespace", "crdver", "--qps", "50"},
+		"testdata/shards.yaml": {"--shards", "3", "--allow-loss", "spec.$(x)"},
+	} {
+		got := b.must(t, 0, append([]string{"migrate", name, "--manifest", "job", "--image", "crdver:v1.2.3"}, args...)...)
+		goldenfile.Compare(t, *update, golden, got.stdout)
+		for document := range strings.SplitSeq(got.stdout, "\n---\n") {
+			if _, _, err := decoder.Decode([]byte(document), nil, nil); err != nil {
+				t.Errorf("%v\n%s", err, document)
+			}
+		}
+		if got.stderr != "" {
+			t.Errorf("stderr: %s", got.stderr)
+		}
+	}
+	if now := b.crd(t, name).ResourceVersion; now != before {
+		t.Error("printing a manifest wrote the CRD")
+	}
+	for _, wrong := range [][]string{
+		{"--manifest", "job"},
+		{"--manifest", "pod", "--image", "x"},
+		{"--manifest", "job", "--image", "x y"},
+		{"--manifest", "job", "--image", "x", "--shards", "0"},
+		{"--manifest", "job", "--image", "x", "--engine", "in-tree"},
+		{"--manifest", "job", "--image", "x", "--job-namespace", "A"},
+		{"--manifest", "job", "--image", "x", "-n", "staging"},
+		{"--image", "x"},
+	} {
+		if got := b.run(t, append([]string{"migrate", name}, wrong...)...); got.code != 1 || got.stdout != "" {
+			t.Errorf("%v: %s", wrong, got)
+		}
+	}
+}
