@@ -33,6 +33,7 @@ func arrows() map[string][]string {
 		"pkg/manifest":             {apis, "pkg/apiversion", "pkg/crd"},
 		"pkg/printers":             {apis},
 		"pkg/cluster":              {apis},
+		"pkg/etcd":                 {apis, "pkg/apiversion"},
 		"pkg/storagemigration":     {apis, "pkg/cluster"},
 		"pkg/usage":                {apis, "pkg/cluster", "pkg/crd"},
 		"pkg/conversion":           {apis, "pkg/cluster", "pkg/crd", "pkg/schema"},
@@ -50,7 +51,7 @@ func arrows() map[string][]string {
 			"pkg/usage",
 		},
 		"pkg/cmd": {
-			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/executor", "pkg/lifecycle", "pkg/manifest", "pkg/observe",
+			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/etcd", "pkg/executor", "pkg/lifecycle", "pkg/manifest", "pkg/observe",
 			"pkg/plan", "pkg/preflight", "pkg/printers", "pkg/schema", "pkg/source", "pkg/usage", "pkg/validate",
 		},
 		"pkg/cmd/fulltest":   {},
