@@ -36,6 +36,8 @@ func TargetOf(crd *apiextensionsv1.CustomResourceDefinition) Target {
 type CountOptions struct {
 	// Namespaces counts by namespace, too.
 	Namespaces bool
+	// Namespace leaves out objects of all others; empty counts all.
+	Namespace string
 	// At lists the objects that are persisted at this version; AtEncrypted and
 	// AtUndecodable list those whose version is unknown.
 	At string
@@ -102,17 +104,20 @@ func (c *counter) Begin(resource schema.GroupResource, revision int64) {
 
 func (c *counter) Visit(object Object) {
 	t := c.tallies[object.Resource]
+	namespace := object.Namespace()
+	if c.options.Namespace != "" && namespace != c.options.Namespace {
+		return
+	}
 	at := placeOf(object)
 	t.places[at]++
 	if c.options.Namespaces {
-		namespace := object.Namespace()
 		if t.namespaces[namespace] == nil {
 			t.namespaces[namespace] = map[place]int64{}
 		}
 		t.namespaces[namespace][at]++
 	}
 	if c.options.At != "" && at.at(c.options.At) {
-		t.found = append(t.found, v1alpha1.StoredObject{Namespace: object.Namespace(), Name: object.Name()})
+		t.found = append(t.found, v1alpha1.StoredObject{Namespace: namespace, Name: object.Name()})
 	}
 }
 
@@ -134,7 +139,7 @@ func placeOf(object Object) place {
 func (t *tally) item(options CountOptions) v1alpha1.StoredCRD {
 	item := v1alpha1.StoredCRD{
 		Name: t.target.Resource.String(), Group: t.target.Resource.Group, Plural: t.target.Resource.Resource, Revision: t.revision,
-		Stored: t.counts(t.places, true),
+		Stored: t.counts(t.places, options.Namespace == ""),
 	}
 	if crd := t.target.CRD; crd != nil {
 		item.UID, item.Kind, item.Scope = string(crd.UID), crd.Spec.Names.Kind, string(crd.Spec.Scope)

@@ -44,9 +44,18 @@ type definition struct {
 type Definitions struct {
 	// Items are in the order of their names.
 	Items []*apiextensionsv1.CustomResourceDefinition
-	// Unreadable are the names of those that could not be read, with the reason.
-	Unreadable []string
+	// Unreadable are those that could not be read, in the order of their names.
+	Unreadable []UnreadableCRD
 }
+
+// UnreadableCRD is a CRD that is in etcd and could not be read.
+type UnreadableCRD struct{ Name, Reason string }
+
+// Target returns the resource that it must be of: a CRD is called PLURAL.GROUP.
+func (u UnreadableCRD) Target() Target { return TargetNamed(u.Name) }
+
+// TargetNamed returns the resource of a CRD that only the name is known of.
+func TargetNamed(name string) Target { return Target{Resource: schema.ParseGroupResource(name)} }
 
 // Get returns the CRD of a name, or nil.
 func (d Definitions) Get(name string) *apiextensionsv1.CustomResourceDefinition {
@@ -66,7 +75,7 @@ func ReadDefinitions(ctx context.Context, source Source) (Definitions, error) {
 		return Definitions{}, err
 	}
 	slices.SortFunc(reader.found.Items, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
-	slices.Sort(reader.found.Unreadable)
+	slices.SortFunc(reader.found.Unreadable, func(a, b UnreadableCRD) int { return cmp.Compare(a.Name, b.Name) })
 	return reader.found, nil
 }
 
@@ -80,7 +89,7 @@ func (r *definitionReader) Visit(object Object) {
 		err = fmt.Errorf("it says that it is %s", one.Name)
 	}
 	if err != nil {
-		r.found.Unreadable = append(r.found.Unreadable, fmt.Sprintf("%s: %s", object.Name(), err))
+		r.found.Unreadable = append(r.found.Unreadable, UnreadableCRD{Name: object.Name(), Reason: err.Error()})
 		return
 	}
 	r.found.Items = append(r.found.Items, one)

@@ -142,7 +142,7 @@ func verifyChecksum(ctx context.Context, name string, size int64) error {
 	}
 	if !bytes.Equal(hash.Sum(nil), want) {
 		return errors.New("it is damaged, or not a snapshot: its checksum is wrong; save another one, " +
-			"or look at what is left of it with --skip-checksum")
+			"or look at what is left of it with --etcd-skip-checksum")
 	}
 	return nil
 }

@@ -208,10 +208,10 @@ func TestStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{
-		"broken.example.com: it cannot be decoded (*json.SyntaxError)",
-		"lies.example.com: it says that it is other.example.com",
-		"secret.example.com: it is encrypted (kms)",
+	if diff := cmp.Diff([]etcd.UnreadableCRD{
+		{Name: "broken.example.com", Reason: "it cannot be decoded (*json.SyntaxError)"},
+		{Name: "lies.example.com", Reason: "it says that it is other.example.com"},
+		{Name: "secret.example.com", Reason: "it is encrypted (kms)"},
 	}, definitions.Unreadable); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
