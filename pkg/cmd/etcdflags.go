@@ -22,10 +22,28 @@ type etcdFlags struct {
 	prefix       string
 }
 
-// etcdFlagNames are the flags that lead to an etcd: a command to paste must lead to
-// the same one.
-func etcdFlagNames() []string {
-	return []string{"etcd-snapshot", "etcd-skip-checksum", "etcd-endpoints", "etcd-cacert", "etcd-cert", "etcd-key", "etcd-prefix"}
+// etcdWords returns the flags that lead to an etcd as they were typed: a command
+// to paste must lead to the same one.
+func etcdWords(command *cobra.Command) []string {
+	var words []string
+	for _, name := range []string{"etcd-snapshot", "etcd-skip-checksum", "etcd-endpoints", "etcd-cacert", "etcd-cert", "etcd-key", "etcd-prefix"} {
+		if flag := command.Flags().Lookup(name); flag != nil && flag.Changed {
+			words = append(words, shellQuote("--"+name+"="+flag.Value.String()))
+		}
+	}
+	return words
+}
+
+// etcdEvidenceHelp is what the help of a changing command says of its etcd flags.
+const etcdEvidenceHelp = `With --etcd-endpoints, etcd itself is read: for the plan, and once more after the
+verify pass, before anything is trimmed or removed, which is refused if an object is
+stored at another version. With --etcd-snapshot the plan warns of what the snapshot
+holds; a snapshot is older than the migration, and proves nothing about its result.`
+
+// addEvidence adds the flags to a changing command.
+func (e *etcdFlags) addEvidence(command *cobra.Command) {
+	e.add(command, "to take as evidence, beside the verify pass, of what is stored")
+	command.Long += "\n\n" + etcdEvidenceHelp
 }
 
 // add adds the flags. purpose says what etcd is read for.

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -259,12 +260,16 @@ func (o *storedOptions) outcome(f *Factory, report *v1alpha1.StoredReport) error
 // outcomeAt answers the question whether anything is stored at a version. What
 // is encrypted or cannot be decoded might be.
 func (o *storedOptions) outcomeAt(f *Factory, report *v1alpha1.StoredReport) error {
-	found := 0
+	found, known := 0, o.at == etcd.AtEncrypted || o.at == etcd.AtUndecodable
 	for _, item := range report.Items {
 		found += len(item.Found)
+		known = known || slices.Contains(item.Versions, o.at) || slices.Contains(item.StoredVersions, o.at)
 	}
 	if found == 0 {
-		f.tell("No object is known to be stored at %s\n", o.at)
+		f.tell("No object is known to be stored at %s\n", printers.Escape(o.at))
+		if !known {
+			f.Warn(fmt.Sprintf("no CRD that was looked at has a version %s", printers.Escape(o.at)))
+		}
 	}
 	unknown := report.Summary.Encrypted + report.Summary.Undecodable
 	if o.at == etcd.AtEncrypted || o.at == etcd.AtUndecodable {

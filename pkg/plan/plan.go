@@ -248,6 +248,7 @@ func (b *builder) wanted(step v1alpha1.Step) bool {
 func (b *builder) finish() v1alpha1.Plan {
 	b.cut()
 	b.gates()
+	b.etcdPreconditions()
 	b.plan.Applyable = len(b.plan.Blockers) == 0
 	if !b.plan.Applyable && len(b.plan.Steps) == 0 {
 		b.plan.Complete = false
