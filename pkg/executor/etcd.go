@@ -32,8 +32,8 @@ func (r *run) etcdAgrees(ctx context.Context) error {
 		switch {
 		case count.Objects == 0 || count.Version == r.expected.StorageVersion:
 		case count.Version != "":
-			return refusef("%s holds %d objects at %s, although the verify pass found none; kubectl crdver stored %s --at %s lists them",
-				stored.Source, count.Objects, count.Version, r.expected.Name, count.Version)
+			return refusef("%s, although the verify pass found none; kubectl crdver stored %s --at %s lists what is left",
+				stored.Holds(count), r.expected.Name, count.Version)
 		case count.Undecodable:
 			return refusef("%s holds %d objects that cannot be decoded; kubectl crdver stored %s --at undecodable lists them",
 				stored.Source, count.Objects, r.expected.Name)

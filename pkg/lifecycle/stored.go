@@ -21,6 +21,15 @@ type Stored struct {
 	Counts []v1alpha1.StoredCount
 }
 
+// Holds says what etcd holds at a version: "etcd holds 3 objects at v1beta1".
+func (s Stored) Holds(count v1alpha1.StoredCount) string {
+	objects := "objects"
+	if count.Objects == 1 {
+		objects = "object"
+	}
+	return fmt.Sprintf("%s holds %d %s at %s", s.Source, count.Objects, objects, count.Version)
+}
+
 // StoredUnlisted returns the counts of versions that objects are persisted at and
 // that status.storedVersions does not list, but spec.versions has.
 func (s State) StoredUnlisted() []v1alpha1.StoredCount {
@@ -64,8 +73,7 @@ func storedReasons(s State) []string {
 	var reasons []string
 	for _, count := range slices.Concat(s.StoredUnlisted(), s.StoredUnreadable()) {
 		if !slices.Contains(s.Stored, count.Version) {
-			reasons = append(reasons, fmt.Sprintf("%s holds %d objects at %s, which status.storedVersions does not list",
-				s.Observations.Stored.Source, count.Objects, count.Version))
+			reasons = append(reasons, s.Observations.Stored.Holds(count)+", which status.storedVersions does not list")
 		}
 	}
 	return reasons

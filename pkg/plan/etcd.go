@@ -21,8 +21,7 @@ func (b *builder) etcdGate() {
 		if b.after.Version(count.Version) != nil {
 			continue // A step adds it.
 		}
-		message := fmt.Sprintf("%s holds %d objects at %s, which spec.versions does not have: they cannot be read, and not be rewritten",
-			stored.Source, count.Objects, count.Version)
+		message := stored.Holds(count) + ", which spec.versions does not have: they can be neither read nor rewritten"
 		resolve := fmt.Sprintf("kubectl crdver restore %s -f MANIFEST %s", count.Version, b.state.CRD.Name)
 		if stored.Snapshot {
 			b.warn("%s; if that is still so: %s", message, resolve)
@@ -31,10 +30,10 @@ func (b *builder) etcdGate() {
 		b.block(v1alpha1.Blocker{ID: blockUnreadable, Message: message, Resolve: resolve})
 	}
 	for _, count := range b.state.StoredUnlisted() {
-		b.warn("%s holds %d objects at %s, which status.storedVersions does not list", stored.Source, count.Objects, count.Version)
+		b.warn("%s, which status.storedVersions does not list", stored.Holds(count))
 	}
 	if unknown := b.state.StoredUnknown(); unknown > 0 {
-		b.warn("%s does not tell the version of %d objects: they are encrypted at rest, or cannot be decoded", stored.Source, unknown)
+		b.warn("%s does not tell the version of all objects (%d): they are encrypted at rest, or cannot be decoded", stored.Source, unknown)
 	}
 }
 

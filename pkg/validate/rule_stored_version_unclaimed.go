@@ -36,8 +36,7 @@ func checkStoredVersionUnclaimed(s *Subject) []Problem {
 	for _, count := range s.StoredUnreadable() {
 		problems = append(problems, Problem{
 			Path: "spec.versions",
-			Message: fmt.Sprintf("%s holds %d objects at %s, which spec.versions does not have: they cannot be read without it",
-				stored.Source, count.Objects, count.Version),
+			Message: stored.Holds(count) + ", which spec.versions does not have: what is stored at it cannot be read",
 			Fix: "Add " + count.Version + " again, not served: " + s.Command("restore", count.Version) + " -f MANIFEST, then " + s.Command("migrate", ""),
 		})
 	}
@@ -45,7 +44,7 @@ func checkStoredVersionUnclaimed(s *Subject) []Problem {
 		for _, count := range s.StoredUnlisted() {
 			problems = append(problems, Problem{
 				Version: count.Version, Path: "status.storedVersions",
-				Message: fmt.Sprintf("%s holds %d objects at %s, which status.storedVersions does not list", stored.Source, count.Objects, count.Version),
+				Message: stored.Holds(count) + ", which status.storedVersions does not list",
 				Fix:     s.Command("migrate", "") + " --force",
 			})
 		}
