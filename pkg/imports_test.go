@@ -37,6 +37,7 @@ func arrows() map[string][]string {
 		"pkg/storagemigration/intree": {
 			apis, "pkg/cluster",
 		},
+		"pkg/etcd":                 {apis, "pkg/apiversion"},
 		"pkg/usage":                {apis, "pkg/cluster", "pkg/crd"},
 		"pkg/conversion":           {apis, "pkg/cluster", "pkg/crd", "pkg/schema"},
 		"pkg/conversion/review":    {apis, "pkg/cluster", "pkg/crd"},
@@ -53,7 +54,7 @@ func arrows() map[string][]string {
 			"pkg/usage",
 		},
 		"pkg/cmd": {
-			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/executor", "pkg/lifecycle", "pkg/manifest", "pkg/observe",
+			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/etcd", "pkg/executor", "pkg/lifecycle", "pkg/manifest", "pkg/observe",
 			"pkg/plan", "pkg/preflight", "pkg/printers", "pkg/schema", "pkg/source", "pkg/usage", "pkg/validate",
 		},
 		"pkg/cmd/fulltest":   {},

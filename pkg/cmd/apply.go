@@ -52,6 +52,7 @@ func newApplyCommand(f *Factory) *cobra.Command {
 		panic(err)
 	}
 	o.flags.add(command)
+	o.flags.etcd.addEvidence(command)
 	if err := command.Flags().MarkHidden("plan-out"); err != nil {
 		panic(err)
 	}

@@ -181,6 +181,7 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 			Concurrency:     c.flags.concurrency,
 			QPS:             c.flags.qps,
 			WebhookPatience: c.flags.webhookPatience,
+			Stored:          c.storedNow(name),
 			Replan:          c.replan(name, p.Intent),
 			Confirm:         c.confirmStep(plans),
 			Events:          progress,

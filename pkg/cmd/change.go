@@ -41,6 +41,7 @@ type changeFlags struct {
 	qps              float64
 	webhookPatience  time.Duration
 	takeOver         bool
+	etcd             etcdFlags
 
 	selector string
 	group    string
@@ -96,6 +97,9 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 	if err := checkOutput(command, c.output); err != nil {
 		return err
 	}
+	if err := c.etcd.validate(command); err != nil {
+		return err
+	}
 	switch c.progress {
 	case "auto", "plain", "json", "none":
 	default:
@@ -136,6 +140,8 @@ type change struct {
 	*Factory
 	flags   changeFlags
 	cluster cluster.Interface
+	// stored is the etcd that is asked what it holds; nil if none is.
+	stored *etcdEvidence
 	// accept is the file of --accept.
 	accept string
 	// connection are the connection flags as they were typed.
@@ -148,7 +154,11 @@ func (f *Factory) newChange(flags changeFlags, command *cobra.Command) (*change,
 	if err != nil {
 		return nil, err
 	}
-	c := &change{Factory: f, flags: flags, cluster: client, connection: connectionWords(command)}
+	c := &change{Factory: f, flags: flags, cluster: client, connection: slices.Concat(connectionWords(command), etcdWords(command))}
+	if c.stored, err = flags.etcd.evidence(command.Context()); err != nil {
+		return nil, err
+	}
+	context.AfterFunc(command.Context(), c.stored.close) // It ends with the command.
 	if accept := command.Flags().Lookup("accept"); accept != nil {
 		c.accept = accept.Value.String()
 	}
@@ -292,6 +302,9 @@ func (c *change) planFor(ctx context.Context, one crd.CRD, intent v1alpha1.Inten
 	}
 	observer := observe.New(c.cluster)
 	observations := observer.Observe(ctx, one, observe.Options{Objects: true, Migrations: true})
+	if observations.Stored = c.stored.of(ctx, one); observations.Stored != nil && observations.Stored.Error != "" {
+		return v1alpha1.Plan{}, fmt.Errorf("%s says nothing about %s: %s", observations.Stored.Source, one.Name, observations.Stored.Error)
+	}
 	if !quick { // Planning again happens while this very run is at work.
 		observations.Held = c.heldBy(one)
 	}

@@ -65,6 +65,7 @@ func newMigrateCommand(f *Factory) *cobra.Command {
 	o.job.add(command)
 	untilFlag(command, v1alpha1.VerbMigrate, &o.until)
 	o.flags.add(command)
+	o.flags.etcd.addEvidence(command)
 	return command
 }
 
@@ -99,6 +100,7 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 	intent := o.engine.into(v1alpha1.Intent{
 		Verb: v1alpha1.VerbMigrate, Until: v1alpha1.Action(o.until), Force: o.force,
 		Namespace: namespace, Selector: o.selector, Shard: o.shard, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
+		EtcdEndpoints: o.flags.etcd.members(),
 	})
 	crds, err := c.selected(command.Context(), args, intent, func(one crd.CRD) bool {
 		state := lifecycle.New(one, lifecycle.Observations{})

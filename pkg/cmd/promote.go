@@ -46,6 +46,7 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 	verb := versionVerb{flags: &o.flags, definition: &o.definition, intent: func(version string) v1alpha1.Intent {
 		return o.engine.into(v1alpha1.Intent{
 			Verb: v1alpha1.VerbPromote, Version: version, Until: v1alpha1.Action(o.until), DeprecateOlder: o.older, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
+			EtcdEndpoints: o.flags.etcd.members(),
 		})
 	}}
 	command := &cobra.Command{
@@ -63,6 +64,7 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 	o.engine.add(command)
 	untilFlag(command, v1alpha1.VerbPromote, &o.until)
 	o.flags.add(command)
+	o.flags.etcd.addEvidence(command)
 	o.flags.addSelection(command)
 	return command
 }

@@ -46,6 +46,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 			return o.engine.into(v1alpha1.Intent{
 				Verb: v1alpha1.VerbRetire, Version: version, Until: v1alpha1.Action(o.until),
 				Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
+				EtcdEndpoints: o.flags.etcd.members(),
 			})
 		},
 		// A retired version still fits: running again says that nothing is left.
@@ -67,6 +68,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 	o.engine.add(command)
 	untilFlag(command, v1alpha1.VerbRetire, &o.until)
 	o.flags.add(command)
+	o.flags.etcd.addEvidence(command)
 	o.flags.addSelection(command)
 	return command
 }

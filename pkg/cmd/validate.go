@@ -54,6 +54,9 @@ const validateExample = `  # The CRDs of a project, in CI
   # One CRD of a cluster, with the reasons for the rules
   kubectl crdver validate crontabs.example.com -o wide
 
+  # With what is really stored, from a snapshot of etcd
+  kubectl crdver validate --etcd-snapshot snapshot.db
+
   # For code scanning, for a test report, for annotations of a pull request
   kubectl crdver validate -f crds/ -o sarif > crdver.sarif
   kubectl crdver validate -f crds/ -o junit > crdver.xml
@@ -80,6 +83,7 @@ const homepage = "https://github.com/crdver/kubectl-crdver"
 type validateOptions struct {
 	read      readFlags
 	rules     ruleFlags
+	etcd      etcdFlags
 	print     *printers.Flags
 	local     bool
 	listRules bool
@@ -100,6 +104,7 @@ func newValidateCommand(f *Factory) *cobra.Command {
 	}
 	o.read.add(command)
 	o.rules.add(command)
+	o.etcd.add(command, "to compare with what the CRDs say of stored versions")
 	flags := command.Flags()
 	flags.BoolVar(&o.local, "local", false, "Never contact a server: needs -f or -k, which do not do so anyway")
 	flags.BoolVar(&o.listRules, "list-rules", false, "List the rules instead of applying them")
@@ -120,6 +125,9 @@ func (o *validateOptions) check(command *cobra.Command, args []string) error {
 		return UsageErrorf(command, "--dry-run belongs to --fix: validate writes nothing without it")
 	case o.fix && (len(o.read.files.Filenames) == 0 || slices.Contains(o.read.files.Filenames, "-")):
 		return UsageErrorf(command, "--fix edits files: name them with -f")
+	}
+	if err := o.etcd.validate(command); err != nil {
+		return err
 	}
 	return o.read.validate(command, args)
 }
@@ -196,7 +204,15 @@ func (o *validateOptions) checkAll(ctx context.Context, f *Factory, args []strin
 	}}
 	now := time.Now()
 	places := &places{}
+	stored, err := o.etcd.evidence(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stored.close()
 	checked, err := read(ctx, r, func(s lifecycle.State) checkedCRD {
+		if s.Observations.Stored = stored.of(ctx, s.CRD); s.Observations.Stored != nil {
+			s = lifecycle.New(s.CRD, s.Observations) // Whether the list can be trusted depends on it.
+		}
 		one := checkOne(ctx, s, rules, now, places)
 		if !o.fix {
 			one.fixes = nil // They hold the text of the manifest.

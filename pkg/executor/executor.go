@@ -15,6 +15,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/storagemigration"
 )
 
@@ -29,6 +30,9 @@ type Options struct {
 	// WebhookPatience is how long the rewriting of objects waits for a conversion
 	// webhook that does not answer; 0 means three minutes.
 	WebhookPatience time.Duration
+	// Stored reads from a running etcd what it holds of the CRD's objects. It is
+	// needed for plans with EtcdEndpoints in their intent.
+	Stored func(ctx context.Context) (*lifecycle.Stored, error)
 	// Replan makes the plan for the same intent again, from the CRD as it is
 	// now. It is asked when somebody else changed the CRD meanwhile (rule 4).
 	Replan func(ctx context.Context) (v1alpha1.Plan, error)
@@ -114,6 +118,9 @@ func (r *run) run(ctx context.Context) error {
 	}
 	if len(r.plan.Steps) == 0 {
 		return nil
+	}
+	if err := r.etcdGiven(); err != nil {
+		return err
 	}
 	// Whoever made the plan read the CRD a moment ago, or a week ago for apply -f.
 	found, err := r.current(ctx, r.plan.Steps)

@@ -202,6 +202,9 @@ func (r *run) trim(ctx context.Context, left []v1alpha1.Step) error {
 	if r.verified == nil || !r.verified.Complete || r.baseline == nil {
 		return refusef("no complete verify pass in this run: status.storedVersions is not trimmed")
 	}
+	if err := r.etcdAgrees(ctx); err != nil {
+		return err
+	}
 	after, err := r.patchCRD(ctx, left)
 	if err != nil {
 		return err
@@ -224,6 +227,9 @@ func (r *run) remove(ctx context.Context, left []v1alpha1.Step) error {
 		return refusef("managedFields were not cleaned in this run: %s is not removed", version)
 	case slices.Contains(r.expected.StoredVersions, version):
 		return refusef("%s is still in status.storedVersions", version)
+	}
+	if err := r.etcdAgrees(ctx); err != nil {
+		return err
 	}
 	before, err := r.current(ctx, left)
 	if err != nil {

@@ -18,6 +18,8 @@ type Observations struct {
 	// does not have: they cannot be read until it is added again. Empty if none was
 	// met, which proves nothing.
 	LostVersion string
+	// Stored is what etcd holds; nil if it was not read.
+	Stored *Stored
 	// Discovery is what the server says of the group; nil if it was not asked.
 	Discovery *Discovery
 	// Migrations are the in-tree StorageVersionMigrations of the resource, oldest first.

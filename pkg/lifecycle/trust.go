@@ -38,6 +38,7 @@ func trust(c crd.CRD, s State) Trust {
 		return Trust{Reasons: []string{"a manifest says nothing about stored versions"}}
 	}
 	var against []string
+	against = append(against, storedReasons(s)...)
 	against = append(against, inTree(c, s.Observations.Migrations, provenSince(c))...)
 	if bogus := s.BogusStored(); len(bogus) > 0 {
 		against = append(against, fmt.Sprintf(

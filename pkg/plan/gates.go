@@ -28,6 +28,7 @@ func (b *builder) gates() {
 		b.block(b.state.MayReadObjects()...)
 	case v1alpha1.VerbDeprecate, v1alpha1.VerbRestore:
 	}
+	b.etcdGate()
 	if len(b.plan.Steps) == 0 {
 		return
 	}

@@ -251,6 +251,7 @@ func (b *builder) finish() v1alpha1.Plan {
 	b.prepend()
 	b.cut()
 	b.gates()
+	b.etcdPreconditions()
 	b.plan.Applyable = len(b.plan.Blockers) == 0
 	if !b.plan.Applyable && len(b.plan.Steps) == 0 {
 		b.plan.Complete = false

@@ -26,6 +26,9 @@ func checkStoredVersionsUntrusted(s *Subject) []Problem {
 	if len(s.BogusStored()) > 0 && len(s.Trust.Reasons) == 1 {
 		return nil // The one reason is told by stored-version-missing.
 	}
+	if n := len(s.StoredUnlisted()); n > 0 && n == len(s.Trust.Reasons) {
+		return nil // The reasons are told by stored-version-unclaimed.
+	}
 	problem := Problem{
 		Path:    "status.storedVersions",
 		Message: "status.storedVersions cannot be trusted: " + strings.Join(s.Trust.Reasons, "; "),

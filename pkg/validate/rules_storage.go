@@ -9,6 +9,7 @@ func storageRules() []Rule {
 		storageVersionDeprecated(),
 		storageVersionNotPreferred(),
 		storedVersionMissing(),
+		storedVersionUnclaimed(),
 		lowerPriorityVersionStored(),
 		migrationPending(),
 		storedVersionsUntrusted(),

@@ -50,7 +50,9 @@ func TestScripts(t *testing.T) {
 			// Nothing of the machine's own configuration.
 			env.Setenv("KUBECONFIG", filepath.Join(env.WorkDir, "no-kubeconfig"))
 			env.Setenv("HOME", env.WorkDir)
-			return nil
+			testdata, err := filepath.Abs(filepath.Join("..", "..", "..", "testdata"))
+			env.Setenv("TESTDATA", testdata)
+			return err
 		},
 	})
 }

@@ -42,7 +42,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Event{},
 		&ValidationReport{}, &RuleList{}, &ValidationConfig{}, &PreflightReport{},
 		&RoundTripReport{}, &AcceptedDifferences{},
-		&WebhookCheckReport{},
+		&WebhookCheckReport{}, &StoredReport{},
 	)
 	return nil
 }

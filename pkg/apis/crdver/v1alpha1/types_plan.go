@@ -124,6 +124,9 @@ type Intent struct {
 	Accepted []AcceptedDifference `json:"accepted,omitempty"`
 	// Force migrates although storedVersions says that nothing is left.
 	Force bool `json:"force,omitempty"`
+	// EtcdEndpoints are those of an etcd that is read, too, before
+	// status.storedVersions is trimmed and before a version is removed.
+	EtcdEndpoints []string `json:"etcdEndpoints,omitempty"`
 	// Namespace and Selector narrow a migration; a narrowed one never trims.
 	Namespace string `json:"namespace,omitempty"`
 	Selector  string `json:"selector,omitempty"`
