@@ -70,6 +70,7 @@ func (f *Factory) commands() []groupedCommand {
 		{groupInspect, newRoundtripCommand(f)},
 		{groupInspect, newConvertCommand(f)},
 		{groupInspect, newWebhookCheckCommand(f)},
+		{groupInspect, newUsageCommand(f)},
 		{groupInspect, newExplainCommand(f)},
 		{groupChange, newDeprecateCommand(f)},
 		{groupChange, newPromoteCommand(f)},

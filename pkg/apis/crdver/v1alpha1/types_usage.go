@@ -85,6 +85,8 @@ type VersionUsage struct {
 	Deprecated bool `json:"deprecated"`
 	// Objects is the number of objects of the CRD; absent if it is unknown.
 	Objects *int64 `json:"objects,omitempty"`
+	// Notes are things to know of the version that are no evidence.
+	Notes []string `json:"notes,omitempty"`
 	// Verdict is what the evidence comes to, Why the reason in one sentence.
 	Verdict UsageVerdict `json:"verdict"`
 	Why     string       `json:"why"`
@@ -99,8 +101,9 @@ type UsageEvidence struct {
 	// Version is the version that is used.
 	Version string `json:"version"`
 	// Who is a field manager, a user, a user agent, the name of an object or of a
-	// file; WhoKind says which: "manager", "user", "userAgent", "client",
-	// "workload", "object", "resource", "file", "release", "webhook", "policy".
+	// file; WhoKind says which: "manager", "user", "group", "serviceAccount",
+	// "subjects" (several of these), "userAgent", "client", "object", "resource"
+	// (the objects of one), "file", "release", "webhook", "policy".
 	Who     string `json:"who"`
 	WhoKind string `json:"whoKind"`
 	// What was done: "read", "write", "apply", "could" (be able to), "names"; or a
@@ -133,7 +136,7 @@ type Unlooked struct {
 	Why string `json:"why"`
 	// Command is the one that would look; empty if there is none.
 	Command string `json:"command,omitempty"`
-	// Optional says that the source is looked at only when asked for, so that its
-	// absence alone does not change the verdict.
+	// Optional says that this alone does not change the verdict: the source is
+	// looked at only when asked for, or tells of no use.
 	Optional bool `json:"optional,omitempty"`
 }

@@ -1648,6 +1648,11 @@ func (in *VersionUsage) DeepCopyInto(out *VersionUsage) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.Notes != nil {
+		in, out := &in.Notes, &out.Notes
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Evidence != nil {
 		in, out := &in.Evidence, &out.Evidence
 		*out = make([]UsageEvidence, len(*in))
