@@ -49,15 +49,15 @@ func InUse(e v1alpha1.UsageEvidence, window time.Duration, now time.Time) bool {
 
 // acts tells whether what names the version in a source asks for it again by
 // itself or fails without it: the garbage collector resolves owner references
-// (fact 16), the HPA controller reads the scale, GitOps tools apply, a Helm
-// upgrade cannot even be computed, the next apply of a file fails. The rules of
-// webhooks and policies use nothing, and an annotation of the last apply is history.
+// (fact 16), GitOps tools apply, a Helm upgrade cannot even be computed, the next
+// apply of a file fails. The rules of webhooks and policies use nothing, the HPA
+// controller goes by group and kind, and an annotation of the last apply is history.
 func acts(source v1alpha1.UsageSource) bool {
 	switch source {
-	case v1alpha1.UsageOwnerReference, v1alpha1.UsageHPA, v1alpha1.UsageArgoCD, v1alpha1.UsageFlux, v1alpha1.UsageHelm, v1alpha1.UsageManifest:
+	case v1alpha1.UsageOwnerReference, v1alpha1.UsageArgoCD, v1alpha1.UsageFlux, v1alpha1.UsageHelm, v1alpha1.UsageManifest:
 		return true
 	case v1alpha1.UsageManagedFields, v1alpha1.UsageLastApplied, v1alpha1.UsageMetrics, v1alpha1.UsageAudit, v1alpha1.UsageRBAC,
-		v1alpha1.UsageWebhook, v1alpha1.UsagePolicy:
+		v1alpha1.UsageWebhook, v1alpha1.UsagePolicy, v1alpha1.UsageHPA:
 		return false
 	default:
 		return false
