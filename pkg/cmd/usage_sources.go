@@ -78,8 +78,20 @@ func (s *usageSources) collectors(client cluster.Interface, targets []usage.Targ
 	}
 	if s.helm {
 		looking = append(looking, surroundings.Helm())
-	} else {
-		notLooked = append(notLooked, v1alpha1.Unlooked{Source: v1alpha1.UsageHelm, Why: "not asked for", Command: "--helm", Optional: true})
 	}
-	return looking, notLooked, nil
+	return looking, append(notLooked, s.notAsked()...), nil
+}
+
+// notAsked returns the sources that are only looked at when asked for. Who reads
+// leaves no trace in objects: without one of those that tell, there is no "no
+// evidence of use".
+func (s *usageSources) notAsked() []v1alpha1.Unlooked {
+	missing := []v1alpha1.Unlooked{{
+		Source: v1alpha1.UsageMetrics, Why: "objects do not tell who reads them; the metrics of the API servers do",
+		Command: "kubectl get --raw /metrics | grep -E '^apiserver_(request_total|requested_deprecated_apis)'",
+	}}
+	if !s.helm {
+		missing = append(missing, v1alpha1.Unlooked{Source: v1alpha1.UsageHelm, Why: "not asked for", Command: "--helm", Optional: true})
+	}
+	return missing
 }

@@ -19,9 +19,12 @@ const maxRows = 10
 // verdict of each version, and what was not looked at.
 func WriteUsage(w io.Writer, report *v1alpha1.UsageReport, options TableOptions) error {
 	var out strings.Builder
-	table := usageTable(report, options.Wide)
+	table, left := usageTable(report, options.Wide)
 	if err := table.Print(&out, options); err != nil {
 		return err
+	}
+	if left > 0 {
+		fmt.Fprintf(&out, "%s more: -o wide shows all\n", Plural(left, "row"))
 	}
 	if len(table.Rows) > 0 {
 		out.WriteString("\n")
@@ -44,32 +47,32 @@ func verdictText(item v1alpha1.VersionUsage) string {
 }
 
 // usageTable returns the evidence of all versions, with the columns that tell them
-// apart where there are several.
-func usageTable(report *v1alpha1.UsageReport, wide bool) Table {
+// apart where there are several, and how many rows were left out.
+func usageTable(report *v1alpha1.UsageReport, wide bool) (table Table, left int) {
 	crds, versions := map[string]bool{}, map[string]bool{}
 	for _, item := range report.Items {
 		crds[item.CRD], versions[item.Version] = true, true
 	}
-	table := Table{Columns: []Column{
+	table = Table{Columns: []Column{
 		{Header: "CRD", Wide: len(crds) < 2}, {Header: "VERSION", Wide: len(versions) < 2},
 		{Header: "WHO"}, {Header: "WHAT"}, {Header: "COUNT"}, {Header: "LAST-SEEN"}, {Header: "SOURCE"}, {Header: "PROVES"},
 		{Header: "NOTE", Wide: true}, {Header: "EXAMPLES", Wide: true},
 	}}
 	for i, item := range report.Items {
-		table.Rows = append(table.Rows, evidenceRows(report, i, wide)...)
+		rows, more := evidenceRows(report, i, wide)
+		table.Rows, left = append(table.Rows, rows...), left+more
 		if i+1 == len(report.Items) || report.Items[i+1].CRD != item.CRD {
 			table.Rows = append(table.Rows, capabilityRows(report, item.CRD)...)
 		}
 	}
-	return table
+	return table, left
 }
 
-// evidenceRows returns the rows of one version. Capabilities are of all versions:
-// they come once for the CRD.
-func evidenceRows(report *v1alpha1.UsageReport, at int, wide bool) [][]string {
+// evidenceRows returns the rows of one version, of each source only the first few
+// unless all are wanted. Capabilities are of all versions: they come once for the CRD.
+func evidenceRows(report *v1alpha1.UsageReport, at int, wide bool) (rows [][]string, left int) {
 	item := report.Items[at]
-	var rows [][]string
-	shown, left := map[v1alpha1.UsageSource]int{}, 0
+	shown := map[v1alpha1.UsageSource]int{}
 	for _, evidence := range item.Evidence {
 		if evidence.Proves == v1alpha1.ProvesCapability {
 			continue
@@ -80,10 +83,7 @@ func evidenceRows(report *v1alpha1.UsageReport, at int, wide bool) [][]string {
 		}
 		rows = append(rows, evidenceRow(report, item.CRD, item.Version, evidence))
 	}
-	if left > 0 {
-		rows = append(rows, []string{item.CRD, item.Version, fmt.Sprintf("%d more rows: -o wide", left), "", "", "", "", ""})
-	}
-	return rows
+	return rows, left
 }
 
 func capabilityRows(report *v1alpha1.UsageReport, crd string) [][]string {
