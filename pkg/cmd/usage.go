@@ -138,10 +138,7 @@ func (o *usageOptions) check(command *cobra.Command, args []string) error {
 
 // report looks at all sources.
 func (o *usageOptions) report(ctx context.Context, client cluster.Interface, targets []usage.Target) (*v1alpha1.UsageReport, error) {
-	collectors, notLooked, err := o.sources.collectors(client, targets)
-	if err != nil {
-		return nil, err
-	}
+	collectors, notLooked := o.sources.collectors(client, targets)
 	report, err := usage.Report(ctx, collectors, targets, usage.Options{Window: o.window, Now: now, NotLooked: notLooked}, o.again)
 	if err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func (s *usageSources) around(surroundings *usage.Surroundings) []usage.Collecto
 
 // collectors returns what looks at the sources of the flags, and the sources that
 // nobody looks at.
-func (s *usageSources) collectors(client cluster.Interface, targets []usage.Target) ([]usage.Collector, []v1alpha1.Unlooked, error) {
+func (s *usageSources) collectors(client cluster.Interface, targets []usage.Target) ([]usage.Collector, []v1alpha1.Unlooked) {
 	surroundings := usage.Around(client, targets)
 	all := append([]usage.Collector{&usage.Writers{Client: client}}, s.around(surroundings)...)
 	var looking []usage.Collector
@@ -79,7 +79,7 @@ func (s *usageSources) collectors(client cluster.Interface, targets []usage.Targ
 	if s.helm {
 		looking = append(looking, surroundings.Helm())
 	}
-	return looking, append(notLooked, s.notAsked()...), nil
+	return looking, append(notLooked, s.notAsked()...)
 }
 
 // notAsked returns the sources that are only looked at when asked for. Who reads

@@ -25,7 +25,7 @@ const (
 	helmPage = 10
 	// maxRelease bounds what a release unpacks to. Packed it has at most 1 MiB, or
 	// etcd would not take it; more than this is not text.
-	maxRelease = 128 << 20
+	maxRelease = 32 << 20
 	// helmDeployed selects the revision of each release that is deployed: Helm
 	// labels older ones "superseded". It is what the next upgrade is compared with,
 	// and that fails if the server does not know an apiVersion in it.

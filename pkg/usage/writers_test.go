@@ -33,7 +33,7 @@ func wrote(t *testing.T, texts ...string) []metav1.ManagedFieldsEntry {
 		}
 		entry := metav1.ManagedFieldsEntry{
 			Manager: words[0], Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: testbed.CronTabGroup + "/" + words[1], Time: &metav1.Time{Time: clock},
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:spec":{"f:field%d":{}}}`, i)},
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:spec":{"f:field%d":{}}}`, i)),
 		}
 		for _, word := range words[3:] {
 			if word == "Apply" {
