@@ -150,6 +150,8 @@ func normalize(text string) string {
 		{`https://127\.0\.0\.1:\d+`, "https://127.0.0.1:6443"},
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "2026-11-30T12:00:00Z"},
 		{`(\d+) objects: (\d+) rewritten, (\d+) already current`, "$1 objects: $1 rewritten"},
+		{`\d+[ms](\d+s)? +managed-fields `, "12s         managed-fields "},
+		{`used it (\d+m)?\d+s ago`, "used it 12s ago"},
 		{`(linux|darwin|windows)/(amd64|arm64)`, "linux/amd64"},
 		{`go1\.\d+(\.\d+)?`, "go1.26"},
 	} {

@@ -71,6 +71,7 @@ func (f *Factory) commands() []groupedCommand {
 		{groupInspect, newConvertCommand(f)},
 		{groupInspect, newWebhookCheckCommand(f)},
 		{groupInspect, newStoredCommand(f)},
+		{groupInspect, newUsageCommand(f)},
 		{groupInspect, newExplainCommand(f)},
 		{groupChange, newDeprecateCommand(f)},
 		{groupChange, newPromoteCommand(f)},

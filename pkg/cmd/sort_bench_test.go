@@ -63,7 +63,7 @@ func compareClients(b *testing.B, name, kubeconfig string) {
 	if kubectl, err := exec.LookPath("kubectl"); err == nil {
 		clients["kubectl"] = []string{kubectl, "get", "crd", "-o", "json"}
 	}
-	spent := map[string]usage{}
+	spent := map[string]spending{}
 	runs := 0
 	for b.Loop() {
 		runs++
@@ -89,13 +89,13 @@ func compareClients(b *testing.B, name, kubeconfig string) {
 	}
 }
 
-// usage is what a client took: time, CPU time, and its peak memory in MB.
-type usage struct {
+// spending is what a client took: time, CPU time, and its peak memory in MB.
+type spending struct {
 	wall, cpu time.Duration
 	peak      float64
 }
 
-func runBenchClient(b *testing.B, name, kubeconfig string, words []string) usage {
+func runBenchClient(b *testing.B, name, kubeconfig string, words []string) spending {
 	b.Helper()
 	command := exec.CommandContext(b.Context(), words[0], words[1:]...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+b.TempDir(), benchHelper+"="+name)
@@ -114,7 +114,7 @@ func runBenchClient(b *testing.B, name, kubeconfig string, words []string) usage
 	if err != nil {
 		b.Fatalf("%s: %v\n%s", name, err, stderr.String())
 	}
-	return usage{wall: wall, cpu: command.ProcessState.UserTime() + command.ProcessState.SystemTime(), peak: <-peak}
+	return spending{wall: wall, cpu: command.ProcessState.UserTime() + command.ProcessState.SystemTime(), peak: <-peak}
 }
 
 // watchMemory returns the peak memory of a process, in MB, as the kernel counts

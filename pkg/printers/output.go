@@ -130,6 +130,11 @@ func (p *Printer) Default() bool { return p.format == "" && p.delegate == nil }
 // Wide reports whether -o wide was asked for.
 func (p *Printer) Wide() bool { return p.format == formatWide }
 
+// TableOptions says how the flags want a table.
+func (p *Printer) TableOptions() TableOptions {
+	return TableOptions{Wide: p.Wide(), NoHeaders: p.noHeaders}
+}
+
 // Human reports whether people read the output: a table, wide or not.
 func (p *Printer) Human() bool {
 	return p.delegate == nil && p.columns == nil && slices.Contains([]string{"", formatTable, formatWide}, p.format)
@@ -157,7 +162,7 @@ func (p *Printer) Print(w io.Writer, d Document) error {
 	case d.Text != nil:
 		err = d.Text(&out, p.Wide())
 	default:
-		err = d.Table.Print(&out, TableOptions{Wide: p.Wide(), NoHeaders: p.noHeaders})
+		err = d.Table.Print(&out, p.TableOptions())
 	}
 	if err != nil {
 		return oneSentence(err)

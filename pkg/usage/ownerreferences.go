@@ -72,68 +72,106 @@ type UnknownResource struct {
 //
 // It reads metadata only, page by page. An error means that nothing could be read.
 func OwnerReferences(ctx context.Context, c cluster.Interface, owner schema.GroupVersionKind) (OwnerReferencesResult, error) {
-	var result OwnerReferencesResult
+	results, err := ownerReferencesTo(ctx, c, []schema.GroupVersionKind{owner})
+	if err != nil {
+		return OwnerReferencesResult{}, err
+	}
+	return results[owner], nil
+}
+
+// ownerReferencesTo is [OwnerReferences] for several owners in one pass: it reads
+// the whole cluster.
+func ownerReferencesTo(
+	ctx context.Context, c cluster.Interface, owners []schema.GroupVersionKind,
+) (map[schema.GroupVersionKind]OwnerReferencesResult, error) {
+	s := ownerSearch{owners: owners, found: map[schema.GroupVersionKind][]ReferencingResource{}}
 	resources, err := c.Discovery().ListableResources(ctx)
 	if err != nil {
 		failed := new(discovery.ErrGroupDiscoveryFailed)
 		if !errors.As(err, &failed) {
-			return result, fmt.Errorf("finding owner references to %s: %w", owner.GroupVersion(), err)
+			return nil, fmt.Errorf("finding owner references%s: %w", s.to(), err)
 		}
 		for group, err := range failed.Groups {
-			result.Unknown = append(result.Unknown, unknown(group.String(), err))
+			s.unknown = append(s.unknown, unknown(group.String(), err))
 		}
 	}
-	gone, err := result.search(ctx, c, withoutAliases(resources), owner)
+	gone, err := s.search(ctx, c, withoutAliases(resources))
 	if err != nil {
-		return OwnerReferencesResult{}, err
+		return nil, err
 	}
 	// A version, or a whole CRD, may have gone since discovery was read.
 	again, err := stillListable(ctx, c, gone)
 	if err != nil {
-		return OwnerReferencesResult{}, err
+		return nil, err
 	}
-	if gone, err = result.search(ctx, c, again, owner); err != nil {
-		return OwnerReferencesResult{}, err
+	if gone, err = s.search(ctx, c, again); err != nil {
+		return nil, err
 	}
 	for resource, err := range gone {
-		result.Unknown = append(result.Unknown, unknown(resource.GroupResource().String(), err))
+		s.unknown = append(s.unknown, unknown(resource.GroupResource().String(), err))
+	}
+	slices.SortFunc(s.unknown, func(a, b UnknownResource) int { return cmp.Compare(a.Name, b.Name) })
+	results := make(map[schema.GroupVersionKind]OwnerReferencesResult, len(owners))
+	for _, owner := range owners {
+		results[owner] = s.result(owner)
+	}
+	return results, nil
+}
+
+// ownerSearch is what was found so far.
+type ownerSearch struct {
+	owners []schema.GroupVersionKind
+
+	lock    sync.Mutex
+	found   map[schema.GroupVersionKind][]ReferencingResource
+	unknown []UnknownResource
+	listed  int
+}
+
+// to names the owner in an error where there is one.
+func (s *ownerSearch) to() string {
+	if len(s.owners) != 1 {
+		return ""
+	}
+	return " to " + s.owners[0].GroupVersion().String()
+}
+
+func (s *ownerSearch) result(owner schema.GroupVersionKind) OwnerReferencesResult {
+	result := OwnerReferencesResult{Resources: s.found[owner], Unknown: s.unknown, Listed: s.listed}
+	for _, resource := range result.Resources {
+		result.Objects += resource.Objects
 	}
 	slices.SortFunc(result.Resources, func(a, b ReferencingResource) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.GroupVersionResource.Resource, b.GroupVersionResource.Resource))
 	})
-	slices.SortFunc(result.Unknown, func(a, b UnknownResource) int { return cmp.Compare(a.Name, b.Name) })
-	return result, nil
+	return result
 }
 
 // search looks in resources, several at a time. It returns those that are not
 // there, with the error that says so.
-func (r *OwnerReferencesResult) search(
-	ctx context.Context, c cluster.Interface, resources []cluster.Resource, owner schema.GroupVersionKind,
-) (map[cluster.Resource]error, error) {
-	var mutex sync.Mutex
+func (s *ownerSearch) search(ctx context.Context, c cluster.Interface, resources []cluster.Resource) (map[cluster.Resource]error, error) {
 	gone := map[cluster.Resource]error{}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(listers)
 	for _, resource := range resources {
 		group.Go(func() error {
-			found, err := referencing(groupCtx, c, resource, owner)
+			found, err := referencing(groupCtx, c, resource, s.owners)
 			if ctx.Err() != nil {
-				return fmt.Errorf("finding owner references to %s: %w", owner.GroupVersion(), context.Cause(ctx))
+				return fmt.Errorf("finding owner references%s: %w", s.to(), context.Cause(ctx))
 			}
-			mutex.Lock()
-			defer mutex.Unlock()
+			s.lock.Lock()
+			defer s.lock.Unlock()
 			switch {
-			case apierrors.IsNotFound(err) && found.Objects == 0:
+			case apierrors.IsNotFound(err) && len(found) == 0:
 				gone[resource] = err
 				return nil
 			case err != nil:
-				r.Unknown = append(r.Unknown, unknown(resource.GroupResource().String(), err))
+				s.unknown = append(s.unknown, unknown(resource.GroupResource().String(), err))
 			default:
-				r.Listed++
+				s.listed++
 			}
-			if found.Objects > 0 { // What was found before a failure is true.
-				r.Objects += found.Objects
-				r.Resources = append(r.Resources, found)
+			for owner, one := range found { // What was found before a failure is true.
+				s.found[owner] = append(s.found[owner], *one)
 			}
 			return nil
 		})
@@ -174,18 +212,25 @@ func withoutAliases(resources []cluster.Resource) []cluster.Resource {
 }
 
 func referencing(
-	ctx context.Context, c cluster.Interface, resource cluster.Resource, owner schema.GroupVersionKind,
-) (ReferencingResource, error) {
-	found := ReferencingResource{Resource: resource}
+	ctx context.Context, c cluster.Interface, resource cluster.Resource, owners []schema.GroupVersionKind,
+) (map[schema.GroupVersionKind]*ReferencingResource, error) {
+	found := map[schema.GroupVersionKind]*ReferencingResource{}
 	objects := c.Objects(resource.GroupVersionResource)
 	err := cluster.EachPage(ctx, objects, cluster.PageOptions{}, func(page *metav1.PartialObjectMetadataList) error {
 		for i := range page.Items {
-			if !ownedBy(&page.Items[i], owner) {
-				continue
-			}
-			found.Objects++
-			if len(found.Examples) < maxExamples {
-				found.Examples = append(found.Examples, display(&page.Items[i]))
+			for _, owner := range owners {
+				if !ownedBy(&page.Items[i], owner) {
+					continue
+				}
+				one := found[owner]
+				if one == nil {
+					one = &ReferencingResource{Resource: resource}
+					found[owner] = one
+				}
+				one.Objects++
+				if len(one.Examples) < maxExamples {
+					one.Examples = append(one.Examples, display(&page.Items[i]))
+				}
 			}
 		}
 		return nil
@@ -195,7 +240,7 @@ func referencing(
 
 func ownedBy(object *metav1.PartialObjectMetadata, owner schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(object.OwnerReferences, func(reference metav1.OwnerReference) bool {
-		return reference.APIVersion == owner.GroupVersion().String() && reference.Kind == owner.Kind
+		return reference.Kind == owner.Kind && reference.APIVersion == owner.GroupVersion().String()
 	})
 }
 

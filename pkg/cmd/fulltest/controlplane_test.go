@@ -39,7 +39,7 @@ func TestControlPlane(t *testing.T) {
 	t.Parallel()
 	runScenarios(t,
 		slices.Concat(webhookScenarios(), accessScenarios(), policyScenarios(), referenceScenarios(), discoveryScenarios(),
-			pluginScenarios(), jobScenarios(), concurrentScenarios(), validateScenarios()),
+			pluginScenarios(), jobScenarios(), concurrentScenarios(), validateScenarios(), usageScenarios()),
 		brokenScenarios(),
 	)
 }

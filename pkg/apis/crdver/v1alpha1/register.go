@@ -43,6 +43,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&ValidationReport{}, &RuleList{}, &ValidationConfig{}, &PreflightReport{},
 		&RoundTripReport{}, &AcceptedDifferences{},
 		&WebhookCheckReport{}, &StoredReport{},
+		&UsageReport{},
 	)
 	return nil
 }

@@ -1,0 +1,144 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crdver/kubectl-crdver/pkg/apiversion"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/source"
+	"github.com/crdver/kubectl-crdver/pkg/usage"
+)
+
+// versionPrefix says that an argument is a version, whatever it looks like.
+const versionPrefix = "version/"
+
+// usageSelection are the flags that select several CRDs.
+type usageSelection struct {
+	selector string
+	group    string
+	all      bool
+}
+
+func (s *usageSelection) add(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector for CRDs")
+	flags.StringVar(&s.group, "group", "", "API group: all CRDs of the group that fit")
+	flags.BoolVar(&s.all, "all", false, "All CRDs that fit")
+	command.MarkFlagsMutuallyExclusive("all", "group")
+	command.MarkFlagsMutuallyExclusive("all", "selector")
+}
+
+// targets resolves the arguments: the CRDs that are named, or selected, or the only
+// one that has VERSION, or without it, more than one version.
+func (o *usageOptions) targets(ctx context.Context, f *Factory, client cluster.Interface, args []string) ([]usage.Target, error) {
+	version, names, err := splitVersion(ctx, client.CRDs(), args)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	selection := source.Selection{Selector: o.selection.selector, Group: o.selection.group, All: o.selection.all}
+	crds, err := source.Select(ctx, client.CRDs(), names, selection, func(one crd.CRD) bool {
+		for _, v := range one.VersionNames() {
+			known[v] = true
+		}
+		return one.Version(version) != nil || version == "" && len(one.Spec.Versions) > 1
+	}, func(name string) string { return o.again(candidate(name, version)) })
+	var none *source.NoneFitsError
+	switch {
+	case errors.As(err, &none) && version != "" && !known[version]:
+		message := fmt.Sprintf("none of the %d CustomResourceDefinitions has a version %q", none.Looked, version)
+		if near := lifecycle.Nearest(version, slices.Sorted(maps.Keys(known))); near != "" {
+			message += fmt.Sprintf("; did you mean %q?", near)
+		}
+		return nil, errors.New(message)
+	case err != nil:
+		return nil, err
+	}
+	var targets []usage.Target
+	for _, one := range crds {
+		target := usage.Target{CRD: source.Slim(one), Versions: one.VersionNames()}
+		if version != "" {
+			target.Versions = []string{version}
+			if one.Version(version) == nil {
+				f.Warn(fmt.Sprintf("the CRD %s has no version %s (it has %s): looking for what is left of it",
+					one.Name, version, strings.Join(one.VersionNames(), ", ")))
+			}
+		}
+		targets = append(targets, target)
+	}
+	return targets, nil
+}
+
+// candidate is a target to make a command of.
+func candidate(name, version string) usage.Target {
+	one := usage.Target{CRD: crd.Live(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}})}
+	if version != "" {
+		one.Versions = []string{version}
+	}
+	return one
+}
+
+// splitVersion takes VERSION off the arguments [VERSION] [CRD...]. What looks like
+// a version is one; any other word is only if a CRD has such a version and none has
+// such a name.
+func splitVersion(ctx context.Context, crds cluster.CRDs, args []string) (version string, names []string, err error) {
+	if len(args) == 0 {
+		return "", nil, nil
+	}
+	for _, arg := range args[1:] {
+		if conforms(arg) || strings.HasPrefix(arg, versionPrefix) {
+			return "", nil, fmt.Errorf("%q is no CRD: a version comes first, and only one", arg)
+		}
+	}
+	first := args[0]
+	if name, explicit := strings.CutPrefix(first, versionPrefix); explicit {
+		return name, args[1:], nil
+	}
+	if conforms(first) {
+		return first, args[1:], nil
+	}
+	if strings.ContainsAny(first, "./") { // No version has these.
+		return "", args, nil
+	}
+	return eitherOr(ctx, crds, args)
+}
+
+// conforms tells whether a name looks like v1, v1beta1 or v1alpha1.
+func conforms(name string) bool { return apiversion.Parse(name).Stability != apiversion.NonConforming }
+
+// eitherOr finds out what a word is that may be a version or a CRD.
+func eitherOr(ctx context.Context, crds cluster.CRDs, args []string) (version string, names []string, err error) {
+	var having []string
+	err = source.Each(ctx, crds, nil, source.Selection{}, func(one crd.CRD) error {
+		if one.Version(args[0]) != nil {
+			having = append(having, one.Name)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	if len(having) == 0 {
+		return "", args, nil
+	}
+	named, err := source.Resolve(ctx, crds, args[:1], source.Selection{})
+	switch {
+	case ctx.Err() != nil:
+		return "", nil, err
+	case err != nil: // No CRD is called that.
+		return args[0], args[1:], nil
+	}
+	return "", nil, fmt.Errorf("%q is the CRD %s and a version of %s: write crd/%s or %s%s",
+		args[0], named[0].Name, having[0], args[0], versionPrefix, args[0])
+}
