@@ -179,6 +179,8 @@ func (c *change) resume(intent v1alpha1.Intent, name string) string {
 	option("-n", intent.Namespace)
 	option("-l", intent.Selector)
 	toggle("--undo", intent.Undo)
+	toggle("--preserve", intent.Preserve)
+	toggle("--serve=false", intent.Unserved)
 	toggle("--deprecate-older", intent.DeprecateOlder)
 	toggle("--allow-owner-references", intent.AllowOwnerReferences)
 	for _, path := range intent.AllowLoss {
@@ -287,7 +289,9 @@ func (c *change) planFor(ctx context.Context, one crd.CRD, intent v1alpha1.Inten
 		return v1alpha1.Plan{}, fmt.Errorf("identifying the cluster: %w", err)
 	}
 	observer := observe.New(c.cluster)
-	observations := observer.Observe(ctx, one, observe.Options{Objects: true, Migrations: true})
+	observations := observer.Observe(ctx, one, observe.Options{
+		Objects: true, Migrations: true, Unreadable: intent.Verb == v1alpha1.VerbRescue,
+	})
 	if !quick { // Planning again happens while this very run is at work.
 		observations.Held = c.heldBy(one)
 	}

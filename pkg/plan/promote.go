@@ -300,6 +300,9 @@ func (b *builder) rewrite() {
 
 func (b *builder) whyMigrate(storage string) string {
 	others := b.state.StoredElsewhere(storage)
+	if b.intent.Verb == v1alpha1.VerbRescue {
+		others = slices.DeleteFunc(slices.Clone(b.after.Status.StoredVersions), func(name string) bool { return name == storage })
+	}
 	switch {
 	case len(others) > 0:
 		return fmt.Sprintf("status.storedVersions says that objects may be stored at %s", join(others))
@@ -314,7 +317,7 @@ func (b *builder) whyMigrate(storage string) string {
 
 // trim removes all other entries from status.storedVersions.
 func (b *builder) trim(storage string) {
-	before := slices.Clone(b.state.Stored)
+	before := slices.Clone(b.after.Status.StoredVersions)
 	if b.state.Storage != storage && !slices.Contains(before, storage) {
 		// The server appends the new storage version itself.
 		before = append(before, storage)
