@@ -66,6 +66,21 @@ const (
 // hintCorrupt is added to what the server calls a corrupt object (fact 15).
 const hintCorrupt = " (the server calls every object that it cannot convert corrupt; it is usually intact: mend the conversion, or serve or re-add the version it is persisted at)"
 
+// hint says what to do about what the server calls a corrupt object. A version
+// that is gone is put right in one command.
+func hint(message string) string {
+	if !strings.Contains(message, textConversionFrom) {
+		return hintCorrupt
+	}
+	resource := "CRD"
+	if from := regexp.MustCompile(textConversionFrom + `: ([a-z0-9.-]+)/`).FindStringSubmatch(message); from != nil {
+		if key := regexp.MustCompile(`Key: [^,]*/` + regexp.QuoteMeta(from[1]) + `/([^/,]+)/`).FindStringSubmatch(message); key != nil {
+			resource = key[1] + "." + from[1]
+		}
+	}
+	return " (the server calls every object that it cannot convert corrupt; it is intact: kubectl crdver rescue " + resource + ")"
+}
+
 // Explain classifies an error of a request that reads or writes an object.
 func Explain(err error) Failure {
 	status, isStatus := statusOf(err)
@@ -79,7 +94,7 @@ func Explain(err error) Failure {
 	failure := classify(status)
 	message := status.Message
 	if strings.Contains(message, textCorrupt) {
-		message = corruptCause(message) + hintCorrupt
+		message = corruptCause(message) + hint(message)
 	}
 	failure.Message = clean(message)
 	return failure

@@ -193,6 +193,8 @@ func (c *change) resume(intent v1alpha1.Intent, name string) string {
 	toggle("--wait-for-svm", intent.WaitForSVM)
 	toggle("--keep-svm", intent.KeepSVM)
 	toggle("--undo", intent.Undo)
+	toggle("--preserve", intent.Preserve)
+	toggle("--serve=false", intent.Unserved)
 	toggle("--deprecate-older", intent.DeprecateOlder)
 	toggle("--allow-owner-references", intent.AllowOwnerReferences)
 	for _, path := range intent.AllowLoss {
@@ -301,7 +303,9 @@ func (c *change) planFor(ctx context.Context, one crd.CRD, intent v1alpha1.Inten
 		return v1alpha1.Plan{}, fmt.Errorf("identifying the cluster: %w", err)
 	}
 	observer := observe.New(c.cluster)
-	observations := observer.Observe(ctx, one, observe.Options{Objects: true, Migrations: true})
+	observations := observer.Observe(ctx, one, observe.Options{
+		Objects: true, Migrations: true, Unreadable: intent.Verb == v1alpha1.VerbRescue,
+	})
 	if observations.Stored = c.stored.of(ctx, one); observations.Stored != nil && observations.Stored.Error != "" {
 		return v1alpha1.Plan{}, fmt.Errorf("%s says nothing about %s: %s", observations.Stored.Source, one.Name, observations.Stored.Error)
 	}

@@ -78,6 +78,7 @@ func (f *Factory) commands() []groupedCommand {
 		{groupChange, newMigrateCommand(f)},
 		{groupChange, newRetireCommand(f)},
 		{groupChange, newRestoreCommand(f)},
+		{groupChange, newRescueCommand(f)},
 		{groupChange, newApplyCommand(f)},
 		{groupOther, newVersionCommand(f)},
 	}

@@ -187,7 +187,7 @@ func (r *run) take(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.S
 	}
 	switch r.step.Action {
 	case v1alpha1.ActionRehearse:
-		return r.rehearse(ctx)
+		return r.stopServing(ctx, left, r.rehearse(ctx))
 	case v1alpha1.ActionBarrier:
 		return r.barrier(ctx)
 	case v1alpha1.ActionMigrate:
@@ -206,6 +206,8 @@ func (r *run) take(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.S
 		return r.cleanManagedFields(ctx, result)
 	case v1alpha1.ActionTrim:
 		return r.trim(ctx, left)
+	case v1alpha1.ActionListStored:
+		return r.listStored(ctx, left)
 	case v1alpha1.ActionUnserve:
 		return r.unserve(ctx, left, result)
 	case v1alpha1.ActionRemove:

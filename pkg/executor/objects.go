@@ -72,6 +72,9 @@ func (r *run) rehearse(ctx context.Context) error {
 	if err := clean(r.plan.Intent, r.expected.Name, result); err != nil {
 		return err
 	}
+	if r.plan.Intent.Verb == v1alpha1.VerbRescue {
+		return r.roundTripRescued(ctx, crd.Live(found))
+	}
 	return r.roundTrip(ctx, crd.Live(found))
 }
 
@@ -85,8 +88,13 @@ func (r *run) roundTrip(ctx context.Context, c crd.CRD) error {
 	if !began || c.ConversionStrategy() != apiextensionsv1.WebhookConverter || c.StorageVersion() == r.step.Endpoint {
 		return nil
 	}
+	return r.trip(ctx, c, c.StorageVersion())
+}
+
+// trip sends live objects from a version to the endpoint and back.
+func (r *run) trip(ctx context.Context, c crd.CRD, from string) error {
 	trip, err := roundtrip.Run(ctx, r.Cluster, roundtrip.Options{
-		CRD: c, From: c.StorageVersion(), To: r.step.Endpoint, Concurrency: r.Concurrency, FieldManager: r.FieldManager,
+		CRD: c, From: from, To: r.step.Endpoint, Concurrency: r.Concurrency, FieldManager: r.FieldManager,
 	})
 	if err != nil {
 		return fmt.Errorf("sending objects through the conversion webhook: %w", err)

@@ -163,6 +163,11 @@ func (r *run) unserve(ctx context.Context, left []v1alpha1.Step, result *v1alpha
 			return refusef("%d objects have an ownerReference to %s/%s %s by now; pass --allow-owner-references to go on",
 				n, r.expected.Group, version, r.expected.Kind)
 		}
+		if r.plan.Intent.Verb == v1alpha1.VerbRescue {
+			found.Unknown = slices.DeleteFunc(found.Unknown, func(u usage.UnknownResource) bool {
+				return u.Lost && u.Name != r.expected.Name
+			})
+		}
 		if !found.Complete() {
 			return refusef("not all resources could be searched for ownerReferences to %s, the first is %s: %s; pass --allow-owner-references to go on",
 				version, found.Unknown[0].Name, found.Unknown[0].Message)
@@ -177,7 +182,9 @@ func (r *run) unserve(ctx context.Context, left []v1alpha1.Step, result *v1alpha
 			return fmt.Errorf("the server took the patch, but %s is still served", version)
 		}
 	}
-	result.Message = "to bring its clients back: " + r.step.Undo
+	if r.plan.Intent.Verb != v1alpha1.VerbRescue {
+		result.Message = "to bring its clients back: " + r.step.Undo
+	}
 	return eventually(ctx, version+" is no longer served", func(ctx context.Context) error {
 		return errors.Join(r.listed(ctx, version, false), r.readable(ctx, endpoint(after)))
 	})

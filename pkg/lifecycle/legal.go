@@ -196,7 +196,10 @@ func (s State) Next() (command, why string) {
 		return s.command("restore", s.Storage), "no version is served"
 	}
 	if lost := s.Observations.LostVersion; lost != "" {
-		return s.command("restore", lost), Lost(s.CRD, lost)
+		return s.command("rescue"), Lost(s.CRD, lost)
+	}
+	if rescued := Rescued(s.CRD); len(rescued) > 0 {
+		return s.command("rescue"), fmt.Sprintf("a rescue of the objects at %s did not come to its end", strings.Join(rescued, ", "))
 	}
 	// Alphabetical order says nothing about age: names that do not conform are
 	// never recommended.

@@ -2,10 +2,42 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 )
+
+// RescuedAnnotation lists the versions that "rescue" added to a CRD again. It is
+// written in the same patch as the addition and taken away in the same patch as
+// the removal, so that a run that was killed in between can be continued, and a
+// version that somebody else added is never removed.
+const RescuedAnnotation = "crdver.dev/rescued"
+
+// Rescued returns the versions of a CRD that a rescue added and that are still
+// there: it did not come to its end.
+func Rescued(c crd.CRD) []string {
+	var names []string
+	for name := range strings.SplitSeq(c.Annotations[RescuedAnnotation], ",") {
+		if c.Version(name) != nil && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Lost returns the versions that objects are stored at, as far as that was seen,
+// and that spec.versions does not have.
+func (s State) Lost() []string {
+	var lost []string
+	for _, version := range append([]string{s.Observations.LostVersion}, s.Observations.LostVersions...) {
+		if version != "" && s.Version(version) == nil && !slices.Contains(lost, version) {
+			lost = append(lost, version)
+		}
+	}
+	return lost
+}
 
 // MayReadObjects tells why the objects cannot be read, where that was seen: some
 // are persisted at a version that the CRD does not have (facts 1, 14 and 15).
@@ -17,6 +49,12 @@ func (s State) MayReadObjects() []v1alpha1.Blocker {
 	return []v1alpha1.Blocker{{ID: BlockLostVersion, Message: Lost(s.CRD, lost), Resolve: Rescue(s.CRD, lost)}}
 }
 
+// MayOrphan tells which children name versions in their ownerReferences that
+// are about to be no longer served (fact 16).
+func (s State) MayOrphan(versions []string, allowed bool) []v1alpha1.Blocker {
+	return s.mayOrphan(strings.Join(versions, ", "), allowed)
+}
+
 // Lost says what is the matter with objects that are persisted at a version
 // which the CRD does not have. They look corrupt and are not.
 func Lost(c crd.CRD, version string) string {
@@ -24,11 +62,8 @@ func Lost(c crd.CRD, version string) string {
 		version, c.Name)
 }
 
-// Rescue says how such objects can be read again. With None, what the schema of
-// the added version does not have is dropped when they are read: its own
-// manifest is better than a copy of another version.
+// Rescue says how such objects can be read again.
 func Rescue(c crd.CRD, version string) string {
-	restore := fmt.Sprintf("kubectl crdver restore %s %s", version, c.Name)
-	return fmt.Sprintf("%[1]s -f MANIFEST, with a manifest that still has %[2]s (or, if the schemas are the same, %[1]s --from %[3]s); "+
-		"then kubectl crdver migrate %[4]s", restore, version, c.StorageVersion(), c.Name)
+	return fmt.Sprintf("kubectl crdver rescue %s (adds %s again, rewrites the objects, and removes it; "+
+		"-f MANIFEST, with a manifest that still has %[2]s, gives it the schema it had)", c.Name, version)
 }

@@ -20,6 +20,13 @@ type Observations struct {
 	LostVersion string
 	// Stored is what etcd holds; nil if it was not read.
 	Stored *Stored
+	// LostVersions are all such versions that a whole list named, one or more, and
+	// Corrupt the objects that cannot be read for any other reason.
+	LostVersions []string
+	Corrupt      []UnreadableObject
+	// LostObjects is how many objects the list named as stored at LostVersions;
+	// the server names a hundred at most, and ends the list there.
+	LostObjects int64
 	// Discovery is what the server says of the group; nil if it was not asked.
 	Discovery *Discovery
 	// Migrations are the in-tree StorageVersionMigrations of the resource, oldest first.
@@ -70,6 +77,13 @@ type Observations struct {
 	// as clients see them; ClientsError says why one could not be asked, by version.
 	Clients      map[string][]string
 	ClientsError map[string]string
+}
+
+// UnreadableObject is an object that the server cannot decode.
+type UnreadableObject struct {
+	// Name is namespace/name.
+	Name    string
+	Message string
 }
 
 // Converter is what was found at the place that spec.conversion.webhook names.
@@ -141,6 +155,10 @@ type References struct {
 	Owners []OwnerReferences
 	// Unknown are resources that could not be listed, with the reason.
 	Unknown []string
+	// Unreadable are resources with objects at a version that is gone, which the
+	// garbage collector cannot list either. Only a rescue takes them for less than
+	// unknown: otherwise several of them could not be rescued one after the other.
+	Unreadable []string
 }
 
 // OwnerReferences are the children of one resource.

@@ -47,7 +47,7 @@ func (o *Observer) ForPlan(
 	for _, step := range p.Steps {
 		switch {
 		case step.Action == v1alpha1.ActionUnserve && !p.Intent.AllowOwnerReferences:
-			observations.References = o.references(ctx, c, step.Version)
+			observations.References = merged(observations.References, o.references(ctx, c, p, step.Version))
 		case step.Action == v1alpha1.ActionRehearse && options.Writes && len(observations.MissingRules) == 0 && observations.LostVersion == "":
 			o.rehearsal(ctx, c, step.Endpoint, observations, options)
 		}
@@ -96,8 +96,20 @@ func (o *Observer) webhooks(ctx context.Context, c crd.CRD, observations *lifecy
 	}
 }
 
+// merged adds the references to another version.
+func merged(references, more *lifecycle.References) *lifecycle.References {
+	if references == nil {
+		return more
+	}
+	references.Version += ", " + more.Version
+	references.Unreadable = more.Unreadable // Of the same look.
+	references.Owners = append(references.Owners, more.Owners...)
+	references.Unknown = append(references.Unknown, more.Unknown...)
+	return references
+}
+
 // references looks for children that name the version (fact 16).
-func (o *Observer) references(ctx context.Context, c crd.CRD, version string) *lifecycle.References {
+func (o *Observer) references(ctx context.Context, c crd.CRD, p v1alpha1.Plan, version string) *lifecycle.References {
 	references := &lifecycle.References{Version: version}
 	found, err := usage.OwnerReferences(ctx, o.cluster, schema.GroupVersionKind{
 		Group: c.Spec.Group, Version: version, Kind: c.Spec.Names.Kind,
@@ -112,6 +124,13 @@ func (o *Observer) references(ctx context.Context, c crd.CRD, version string) *l
 		})
 	}
 	for _, u := range found.Unknown {
+		if u.Lost && p.Intent.Verb == v1alpha1.VerbRescue {
+			// Those of this CRD are looked at again before the version is unserved.
+			if u.Name != c.Name {
+				references.Unreadable = append(references.Unreadable, u.Name)
+			}
+			continue
+		}
 		references.Unknown = append(references.Unknown, fmt.Sprintf("%s: %s: %s", u.Name, u.Reason, u.Message))
 	}
 	return references

@@ -24,6 +24,8 @@ const migrationGroup = "storagemigration.k8s.io"
 type Options struct {
 	// Objects counts the objects.
 	Objects bool
+	// Unreadable lists all objects for some that the server cannot decode.
+	Unreadable bool
 	// Discovery reads the order of the versions in the server's documents, and
 	// the APIServices of the group where that order is not the CRD's.
 	Discovery bool
@@ -61,6 +63,17 @@ func (o *Observer) Observe(ctx context.Context, c crd.CRD, options Options) life
 		if err != nil {
 			observed.ObjectsError = explain(c, err)
 		}
+		if err == nil && !options.Unreadable && suspect(c) {
+			// One object can be read; the next ones may not.
+			o.Unreadable(ctx, c, false, &observed)
+			o.unknown(c, &observed)
+		}
+	}
+	if options.Unreadable {
+		if look := o.Unreadable(ctx, c, true, &observed); look.Error != "" && observed.ObjectsError == "" {
+			observed.ObjectsError = look.Error
+		}
+		o.unknown(c, &observed)
 	}
 	if options.Discovery {
 		observed.Discovery = o.discovery(ctx, c, options.APIServices)

@@ -71,7 +71,15 @@ func (b *builder) svmVersion() string {
 }
 
 // listed returns status.storedVersions as it is once versions are put back.
-func (b *builder) listed() []string { return slices.Concat(b.state.PutBack(), b.state.Stored) }
+func (b *builder) listed() []string {
+	listed := slices.Clone(b.after.Status.StoredVersions) // As the steps so far leave it.
+	for _, version := range slices.Backward(b.state.PutBack()) {
+		if !slices.Contains(listed, version) {
+			listed = slices.Insert(listed, 0, version)
+		}
+	}
+	return listed
+}
 
 // adopted returns the migration of this tool that is followed instead of making
 // another one: it is running, or it did its work. One that failed is made again.

@@ -19,6 +19,8 @@ const (
 	blockSchema          = "schema-lacks-fields"
 	blockBogus           = "stored-not-in-spec"
 	blockHeld            = "held"
+	blockCorrupt         = "objects-corrupt"
+	blockUnread          = "objects-unread"
 )
 
 // gates adds what stands in the way of the steps that are left.
@@ -26,7 +28,7 @@ func (b *builder) gates() {
 	switch b.intent.Verb {
 	case v1alpha1.VerbPromote, v1alpha1.VerbMigrate, v1alpha1.VerbRetire:
 		b.block(b.state.MayReadObjects()...)
-	case v1alpha1.VerbDeprecate, v1alpha1.VerbRestore:
+	case v1alpha1.VerbDeprecate, v1alpha1.VerbRestore, v1alpha1.VerbRescue:
 	}
 	b.etcdGate()
 	if len(b.plan.Steps) == 0 {
@@ -105,7 +107,7 @@ func (b *builder) tieWarning() {
 // spec.versions will not have: the server then refuses every update of the spec
 // (fact 13), and says only that the version "must remain".
 func (b *builder) bogusGate() {
-	bogus := slices.DeleteFunc(b.state.BogusStored(), func(name string) bool { return b.after.Version(name) != nil })
+	bogus := slices.DeleteFunc(b.state.BogusStored(), func(name string) bool { return b.after.Version(name) != nil || b.adds(name) })
 	if len(bogus) == 0 {
 		return
 	}
@@ -115,6 +117,11 @@ func (b *builder) bogusGate() {
 			join(bogus)),
 		Resolve: b.migrateCommand() + " (rewrites and verifies every object, then trims the list)",
 	})
+}
+
+// adds reports whether a step adds a version.
+func (b *builder) adds(version string) bool {
+	return slices.ContainsFunc(b.plan.Steps, func(s v1alpha1.Step) bool { return s.Action == v1alpha1.ActionAdd && s.Version == version })
 }
 
 func (b *builder) runningMigration() string {

@@ -45,6 +45,8 @@ func Build(state lifecycle.State, cluster v1alpha1.ClusterIdentity, intent v1alp
 		err = b.deprecate()
 	case v1alpha1.VerbRestore:
 		err = b.restore()
+	case v1alpha1.VerbRescue:
+		err = b.rescue()
 	default:
 		err = inputErrorf("unknown verb %q in the intent", intent.Verb)
 	}
@@ -194,6 +196,12 @@ func order(verb v1alpha1.Verb) []v1alpha1.Action {
 		return []v1alpha1.Action{v1alpha1.ActionDeprecate, v1alpha1.ActionUndeprecate}
 	case v1alpha1.VerbRestore:
 		return []v1alpha1.Action{v1alpha1.ActionAdd, v1alpha1.ActionServe}
+	case v1alpha1.VerbRescue:
+		return []v1alpha1.Action{
+			v1alpha1.ActionAdd, v1alpha1.ActionListStored, v1alpha1.ActionServe, v1alpha1.ActionRehearse, v1alpha1.ActionUnserve,
+			v1alpha1.ActionBarrier, v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionTrim,
+			v1alpha1.ActionCleanManagedFields, v1alpha1.ActionRemove,
+		}
 	}
 	return nil
 }

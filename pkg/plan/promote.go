@@ -316,6 +316,9 @@ func (b *builder) clientMigrate(storage, endpoint string, blockers []v1alpha1.Bl
 
 func (b *builder) whyMigrate(storage string) string {
 	others := b.state.StoredElsewhere(storage)
+	if b.intent.Verb == v1alpha1.VerbRescue {
+		others = slices.DeleteFunc(slices.Clone(b.after.Status.StoredVersions), func(name string) bool { return name == storage })
+	}
 	switch {
 	case len(others) > 0:
 		return fmt.Sprintf("status.storedVersions says that objects may be stored at %s", join(others))

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -159,7 +160,7 @@ func (b *builder) remove(version string) {
 		testName(i, version),
 		{Op: "remove", Path: fmt.Sprintf("/spec/versions/%d", i)},
 	}
-	annotations := b.state.CRD.Annotations
+	annotations := b.after.Annotations // As the steps before leave them.
 	retired := version
 	if old := annotations[RetiredAnnotation]; Retired(annotations, version) {
 		retired = old
@@ -169,6 +170,12 @@ func (b *builder) remove(version string) {
 	operations = append(operations, v1alpha1.PatchOperation{
 		Op: "add", Path: annotationPath(RetiredAnnotation), Value: value(retired),
 	})
+	before := annotations[RetiredAnnotation]
+	b.after.Annotations = maps.Clone(annotations)
+	if b.after.Annotations == nil {
+		b.after.Annotations = map[string]string{}
+	}
+	b.after.Annotations[RetiredAnnotation] = retired
 	b.add(v1alpha1.Step{
 		Action:  v1alpha1.ActionRemove,
 		Version: version,
@@ -183,7 +190,7 @@ func (b *builder) remove(version string) {
 		Patch: jsonPatch("", operations...),
 		Changes: []v1alpha1.Change{
 			{Path: fmt.Sprintf("spec.versions[%s]", version), From: "served: false, storage: false, and its schema"},
-			{Path: fmt.Sprintf("metadata.annotations[%s]", RetiredAnnotation), From: quote(annotations[RetiredAnnotation]), To: quote(retired)},
+			{Path: fmt.Sprintf("metadata.annotations[%s]", RetiredAnnotation), From: quote(before), To: quote(retired)},
 		},
 		Verify: []v1alpha1.Check{
 			{ID: "absent", Description: fmt.Sprintf("%s is not in spec.versions", version)},

@@ -59,7 +59,7 @@ func Rules(p v1alpha1.Plan) []Rule {
 			rules = need(rules, objects, "list")
 			rules = need(rules, objects, "patch")
 		case v1alpha1.ActionServe, v1alpha1.ActionUnserve, v1alpha1.ActionDeprecate, v1alpha1.ActionUndeprecate,
-			v1alpha1.ActionDeprecateOlder, v1alpha1.ActionRemove:
+			v1alpha1.ActionDeprecateOlder, v1alpha1.ActionRemove, v1alpha1.ActionListStored:
 			rules = need(rules, objects, "list")
 		case v1alpha1.ActionAdd, v1alpha1.ActionSetStorage, v1alpha1.ActionTrim, v1alpha1.ActionPutBack,
 			v1alpha1.ActionWaitForSVM, v1alpha1.ActionInTreeMigrate, v1alpha1.ActionDeleteSVM:

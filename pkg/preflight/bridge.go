@@ -49,8 +49,8 @@ func (c *comparison) unreadable() {
 	default:
 		c.add(ruleObjectsUnknown, validate.Problem{
 			Version: lost, Path: "spec.versions", Message: lifecycle.Lost(c.oldCRD(), lost) + "; the manifest does not have it either",
-			Fix: fmt.Sprintf("Add %s to the manifest with served: false and storage: false, or run %s. Then run %s. Do not delete the objects.",
-				lost, c.command("restore", lost), c.command("migrate", "")),
+			Fix: fmt.Sprintf("Add %s to the manifest with served: false and storage: false, then run %s; or run %s now. Do not delete the objects.",
+				lost, c.command("migrate", ""), c.command("rescue", "")),
 		})
 	}
 }

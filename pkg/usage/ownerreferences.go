@@ -62,6 +62,9 @@ type UnknownResource struct {
 	Reason cluster.Reason
 	// Message is the server's own, escaped and cut.
 	Message string
+	// Lost says that objects are stored at a version which their CRD does not have:
+	// the garbage collector can list them as little.
+	Lost bool
 }
 
 // OwnerReferences looks in all resources that can be listed for objects with an
@@ -246,7 +249,8 @@ func ownedBy(object *metav1.PartialObjectMetadata, owner schema.GroupVersionKind
 
 func unknown(name string, err error) UnknownResource {
 	failure := cluster.Explain(err)
-	return UnknownResource{Name: name, Reason: failure.Reason, Message: failure.Message}
+	lost := slices.ContainsFunc(cluster.Unreadable(err), func(o cluster.UnreadableObject) bool { return o.GroupVersion != "" })
+	return UnknownResource{Name: name, Reason: failure.Reason, Message: failure.Message, Lost: lost}
 }
 
 func display(object *metav1.PartialObjectMetadata) string {

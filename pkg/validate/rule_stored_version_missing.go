@@ -14,8 +14,8 @@ func storedVersionMissing() Rule {
 		Summary:  "a stored version is not in spec.versions",
 		Why: "The API server refuses every change of the spec as long as status.storedVersions lists a version that spec.versions does " +
 			"not have. If objects really are persisted at it they are intact, but cannot be read, listed or deleted until the version is there again.",
-		Fix: "Add the version again, not served, with kubectl crdver restore; then kubectl crdver migrate rewrites the objects, " +
-			"proves it, and trims the list.",
+		Fix: "Run kubectl crdver rescue: it adds the version again, not served, rewrites the objects, proves it, trims the list, " +
+			"and removes the version.",
 		LiveOnly: true,
 		Claims: func(r Refusal) bool {
 			return strings.HasPrefix(r.Path, "status.storedVersions[") && strings.HasPrefix(r.Detail, "missing from spec.versions")
@@ -38,7 +38,7 @@ func explainStoredVersionMissing(s *Subject, r Refusal) Problem {
 		Message: "status.storedVersions lists " + version + ", which spec.versions does not have: " +
 			"the API server refuses every change of the spec",
 		Fix: "Rewrite and verify every object, then trim " + version + ": " + s.Command("migrate", "") +
-			". If objects cannot be read, first " + s.Command("restore", version) + " -f MANIFEST",
+			". If objects cannot be read: " + s.Command("rescue", ""),
 	}
 }
 

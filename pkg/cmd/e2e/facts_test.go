@@ -97,7 +97,7 @@ func TestRescueAfterWrongTrim(t *testing.T) {
 		if got.code != 1 && got.code != 3 {
 			t.Errorf("%q: want exit code 1 or 3, got %s", args, got)
 		}
-		contains(t, got.stderr, "stored at v1beta1", "kubectl crdver restore v1beta1 "+name, "-f ", "intact")
+		contains(t, got.stderr, "stored at v1beta1", "kubectl crdver rescue "+name, "-f ", "intact")
 		for _, bad := range []string{"delete", "fact ", "too many requests"} {
 			if strings.Contains(got.stderr, bad) {
 				t.Errorf("%q says %q: %s", args, bad, got.stderr)

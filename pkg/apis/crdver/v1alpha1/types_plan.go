@@ -94,6 +94,7 @@ const (
 	VerbMigrate   Verb = "migrate"
 	VerbRetire    Verb = "retire"
 	VerbRestore   Verb = "restore"
+	VerbRescue    Verb = "rescue"
 )
 
 // Intent is what was asked for.
@@ -108,6 +109,15 @@ type Intent struct {
 	Definition *apiextensionsv1.CustomResourceDefinitionVersion `json:"definition,omitempty"`
 	// DefinitionSource is the manifest it was read from.
 	DefinitionSource string `json:"definitionSource,omitempty"`
+	// Definitions are the spec.versions entries that a rescue may add, from the
+	// manifest DefinitionSource.
+	Definitions []apiextensionsv1.CustomResourceDefinitionVersion `json:"definitions,omitempty"`
+	// Preserve makes a rescue add versions that keep every field, whatever is known
+	// of the schema they had.
+	Preserve bool `json:"preserve,omitempty"`
+	// Unserved makes a rescue not serve the versions for the rehearsal: what the
+	// rewrite loses cannot be seen then.
+	Unserved bool `json:"unserved,omitempty"`
 	// Replacement is the version that a deprecation warning points to.
 	Replacement string `json:"replacement,omitempty"`
 	// Message is the deprecation warning, instead of the one made up.
@@ -159,6 +169,7 @@ type Action string
 // The actions, in the order of a whole life.
 const (
 	ActionAdd                Action = "add"
+	ActionListStored         Action = "list-stored"
 	ActionServe              Action = "serve"
 	ActionRehearse           Action = "rehearse"
 	ActionDeprecate          Action = "deprecate"

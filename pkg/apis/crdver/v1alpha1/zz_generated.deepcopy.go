@@ -557,6 +557,13 @@ func (in *Intent) DeepCopyInto(out *Intent) {
 		*out = new(v1.CustomResourceDefinitionVersion)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Definitions != nil {
+		in, out := &in.Definitions, &out.Definitions
+		*out = make([]v1.CustomResourceDefinitionVersion, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.AllowLoss != nil {
 		in, out := &in.AllowLoss, &out.AllowLoss
 		*out = make([]string, len(*in))
