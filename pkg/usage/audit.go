@@ -91,7 +91,7 @@ func (a *Audit) Source() v1alpha1.UsageSource { return v1alpha1.UsageAudit }
 func (a *Audit) Collect(_ context.Context, target Target) ([]v1alpha1.UsageEvidence, []v1alpha1.Unlooked, error) {
 	if len(a.options.Logs) == 0 {
 		return nil, []v1alpha1.Unlooked{{
-			Source: v1alpha1.UsageAudit, Why: "no audit log was given", Command: "kubectl crdver usage " + target.CRD.Name + " --audit-log FILE", Optional: true,
+			Source: v1alpha1.UsageAudit, Why: "no audit log was given", Command: "--audit-log FILE", Optional: true,
 		}}, nil
 	}
 	counter := a.targets[target.Resource("").GroupResource()]
