@@ -35,7 +35,7 @@ func (s *usageSources) names() []string {
 	for _, collector := range s.around(usage.Around(nil, nil)) {
 		names = append(names, string(collector.Source()))
 	}
-	return append([]string{string(v1alpha1.UsageManagedFields), string(v1alpha1.UsageMetrics)}, names...)
+	return append(append([]string{string(v1alpha1.UsageManagedFields)}, names...), string(v1alpha1.UsageMetrics))
 }
 
 func (s *usageSources) check(command *cobra.Command) error {
@@ -88,14 +88,9 @@ func (s *usageSources) collectors(client cluster.Interface, targets []usage.Targ
 	return looking, append(notLooked, s.notAsked()...)
 }
 
-// notAsked returns the sources that are only looked at when asked for. Who reads
-// leaves no trace in objects: without one of those that tell, there is no "no
-// evidence of use".
+// notAsked returns the sources that are only looked at when asked for.
 func (s *usageSources) notAsked() []v1alpha1.Unlooked {
-	missing := []v1alpha1.Unlooked{{
-		Source: v1alpha1.UsageMetrics, Why: "objects do not tell who reads them; the metrics of the API servers do",
-		Command: "kubectl get --raw /metrics | grep -E '^apiserver_(request_total|requested_deprecated_apis)'",
-	}}
+	var missing []v1alpha1.Unlooked
 	if !s.helm {
 		missing = append(missing, v1alpha1.Unlooked{Source: v1alpha1.UsageHelm, Why: "not asked for", Command: "--helm", Optional: true})
 	}

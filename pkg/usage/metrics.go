@@ -315,10 +315,16 @@ func (m *Metrics) unlooked() []v1alpha1.Unlooked {
 				server.last.started.UTC().Format(time.RFC3339), server.last.at.UTC().Format(time.RFC3339))...)
 		}
 	}
-	if m.options.Watch <= 0 {
-		list = append(list, v1alpha1.Unlooked{
-			Source: v1alpha1.UsageMetrics, Why: "only what was counted since the servers started was read, not what happens now", Command: "--watch 10m", Optional: true,
-		})
+	why := "only what was counted since the API servers started was read, and not what happens now"
+	recent := false
+	for _, server := range m.tracks {
+		if m.end.Sub(server.first.started) < m.options.Window {
+			recent = true
+			why = fmt.Sprintf("the API server counts since it started, %s: what was requested before, nobody knows", server.first.started.UTC().Format(time.RFC3339))
+		}
+	}
+	if recent || m.options.Watch <= 0 {
+		list = append(list, v1alpha1.Unlooked{Source: v1alpha1.UsageMetrics, Why: why, Command: "--watch 10m", Optional: !recent})
 	}
 	return list
 }

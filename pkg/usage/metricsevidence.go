@@ -34,9 +34,9 @@ type metricsRow struct {
 
 // evidence returns the rows of a resource at a version.
 //
-// What a server has counted since it started is a record of the past, unless it
-// started within the window. What it counted while watching, and a watch that is
-// open now, is use.
+// What a server has counted since it started is a record of the past: not of when,
+// and requests of this tool are among it. What it counted while watching, and a
+// watch that is open now, is use.
 func (m *Metrics) evidence(resource schema.GroupVersionResource) []v1alpha1.UsageEvidence {
 	rows := metricsRows{}
 	for _, server := range m.tracks {
@@ -145,7 +145,7 @@ func (m *Metrics) list(version string, rows metricsRows) []v1alpha1.UsageEvidenc
 		if !r.last.IsZero() {
 			e.LastSeen = Seen(&metav1.Time{Time: r.last.Truncate(time.Second)})
 		}
-		if key.now || m.end.Sub(r.started) <= m.options.Window {
+		if key.now {
 			e.Proves = v1alpha1.ProvesUse
 		}
 		e.Note = m.note(key, r, e.Requests.Verbs)
