@@ -194,8 +194,8 @@ func TestAuditSkipsWhatIsCorrupt(t *testing.T) {
 		why = append(why, fmt.Sprint(u.Optional, " ", u.Why))
 	}
 	want := []string{
-		"false 4 of 7 lines were skipped: 3 are no audit events, 1 are longer than 8 MiB",
-		"true 1 logs end within a line, which was skipped",
+		"false 4 of 7 lines were skipped (3 no audit events, 1 longer than 8 MiB)",
+		"true the last line of 1 of the logs is cut off and was skipped",
 		"false the log is about 2026-11-01T12:00:00Z to 2026-11-01T12:00:00Z, which is not all of the last 1h0m0s",
 	}
 	if diff := cmp.Diff(want, why); diff != "" {

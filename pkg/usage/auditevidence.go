@@ -149,12 +149,12 @@ func (a *Audit) unlooked(target Target, counter *clientCounter) []v1alpha1.Unloo
 		tell(false, "%s", unread)
 	}
 	if skipped := a.Stats.Corrupt + a.Stats.TooLong; skipped > 0 {
-		tell(false, "%d of %d lines were skipped: %d are no audit events, %d are longer than %d MiB",
+		tell(false, "%d of %d lines were skipped (%d no audit events, %d longer than %d MiB)",
 			skipped, a.Stats.Lines, a.Stats.Corrupt, a.Stats.TooLong, longestAuditLine>>20)
 	}
 	if a.Stats.CutOff > 0 {
 		// The last line of a log that is being written.
-		tell(true, "%d logs end within a line, which was skipped", a.Stats.CutOff)
+		tell(true, "the last line of %d of the logs is cut off and was skipped", a.Stats.CutOff)
 	}
 	if counter.all == 0 {
 		tell(false, "there is no request for %s at any version in the log: the audit policy may leave them out", target.CRD.Name)

@@ -305,7 +305,7 @@ func (m *Metrics) unlooked() []v1alpha1.Unlooked {
 	case m.reached == 0:
 		return tell(false, "%s", cluster.Explain(m.failed).Message)
 	case known == 0:
-		list = tell(true, "%d API servers answered over %d connections, and nothing tells how many there are", m.reached, blindConnections)
+		list = tell(true, "nothing tells how many API servers there are; over %d connections %d answered", blindConnections, m.reached)
 	case m.reached < known:
 		list = tell(false, "%d of %d API servers could be reached, through the address of the kubeconfig and by their own", m.reached, known)
 	}
