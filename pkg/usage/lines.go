@@ -71,7 +71,7 @@ func (r *lineReader) next() ([]byte, lineState, error) {
 // for a pipe or a terminal that nobody writes to, and decompressing overlaps with
 // looking.
 type interruptible struct {
-	ctx     context.Context //nolint:containedctx // An io.Reader cannot be given one.
+	ctx     context.Context // An io.Reader cannot be given one.
 	chunks  chan chunk
 	free    chan []byte
 	current chunk
