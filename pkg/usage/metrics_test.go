@@ -24,7 +24,9 @@ type metricsServers struct {
 	padding int
 }
 
-func (s metricsServers) APIServers(context.Context) (cluster.APIServers, error) { return s.servers, nil }
+func (s metricsServers) APIServers(context.Context) (cluster.APIServers, error) {
+	return s.servers, nil
+}
 
 func (s metricsServers) Metrics(_ context.Context, _ string, read func(io.Reader) error) error {
 	line := `apiserver_request_duration_seconds_bucket{component="apiserver",group="` + testbed.CronTabGroup + `",resource="crontabs",le="0.1"} 12` + "\n"

@@ -382,4 +382,3 @@ func endpoints(t *testing.T, bed *testbed.Full, hosts ...string) {
 		must(t, err)
 	}
 }
-
