@@ -218,7 +218,7 @@ func balance(t *testing.T, hosts ...string) string {
 
 func readMetrics(ctx context.Context, t *testing.T, config *rest.Config, options usage.MetricsOptions) ([]string, []string) {
 	t.Helper()
-	options.Window = time.Hour
+	options.Window = time.Nanosecond // So that the servers were started before it.
 	target := auditTarget("v1beta1", "v1")
 	metrics, err := usage.ReadMetrics(ctx, client(t, config), options, []usage.Target{target})
 	must(t, err)
@@ -275,7 +275,7 @@ func TestMetricsOfRealServers(t *testing.T) {
 	balanced := bed.Config()
 	balanced.Host = balance(t, bed.Config().Host, other.Config().Host)
 	rows, why := readMetrics(ctx, t, balanced, usage.MetricsOptions{})
-	hasPrefixes(t, "balanced", rows, "v1beta1 read  9 use list=9(200) since the API server started, 20", "v1 read  3 use list=3(200)")
+	hasPrefixes(t, "balanced", rows, "v1beta1 read  9 past use list=9(200) since the API server started, 20", "v1 read  3 past use list=3(200)")
 	hasPrefixes(t, "balanced", why, optional)
 
 	nobody, err := bed.User(ctx, "nobody")
@@ -287,7 +287,7 @@ func TestMetricsOfRealServers(t *testing.T) {
 	t.Run("addresses", func(t *testing.T) {
 		endpoints(t, bed, bed.Config().Host, other.Config().Host)
 		rows, why := readMetrics(ctx, t, bed.Config(), usage.MetricsOptions{})
-		hasPrefixes(t, "by address", rows, "v1beta1 read  9 use", "v1 read  3 use")
+		hasPrefixes(t, "by address", rows, "v1beta1 read  9 past use", "v1 read  3 past use")
 		hasPrefixes(t, "by address", why, optional)
 		endpoints(t, bed, bed.Config().Host, "https://127.0.0.1:1")
 		_, why = readMetrics(ctx, t, bed.Config(), usage.MetricsOptions{})
@@ -341,7 +341,7 @@ func TestMetricsOfRealServers(t *testing.T) {
 	}()
 	rows, why = readMetrics(watchCtx, t, balanced, options)
 	<-done
-	hasPrefixes(t, "watched", rows, "v1beta1 read  8 use list=7(200) in ", "v1beta1 read  9 use list=9(200) since", "v1 read  3 use")
+	hasPrefixes(t, "watched", rows, "v1beta1 read  8 use list=7(200) in ", "v1beta1 read  9 past use list=9(200) since", "v1 read  3 past use")
 	hasPrefixes(t, "watched", why, "false the API server that started at ")
 	if !strings.Contains(strings.Join(rows, "\n"), "1 watches open now") {
 		t.Errorf("no open watch in %q", rows)
