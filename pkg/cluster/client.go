@@ -85,7 +85,11 @@ func rawClient(config *rest.Config, client *http.Client) (rest.Interface, error)
 // the same server; it does not cache those of a configuration with a Proxy
 // function, because it cannot compare functions.
 func (c *Cluster) fresh() (rest.Interface, func(), error) {
-	config := rest.CopyConfig(c.config)
+	return freshOf(rest.CopyConfig(c.config))
+}
+
+// freshOf is fresh for a configuration, which it changes.
+func freshOf(config *rest.Config) (rest.Interface, func(), error) {
 	if config.Proxy == nil {
 		config.Proxy = http.ProxyFromEnvironment // What client-go does without one.
 	}

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"io"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -49,6 +50,12 @@ type Interface interface {
 	PostToService(ctx context.Context, namespace, name string, port int32, path string, body []byte) (status int, contentType string, answer []byte, err error)
 	// Certificates returns what a TLS server presents, the leaf first, in DER.
 	Certificates(ctx context.Context, host string, port int) ([][]byte, error)
+	// APIServers tells how many API servers there are, as far as they say.
+	APIServers(ctx context.Context) (APIServers, error)
+	// Metrics has read read the metrics of one API server, over a connection of
+	// its own: of the one at an address of APIServers, or of whichever answers if
+	// address is empty.
+	Metrics(ctx context.Context, address string, read func(io.Reader) error) error
 	// Inside reports whether this process runs in a pod, so that the names of
 	// Services lead somewhere.
 	Inside() bool

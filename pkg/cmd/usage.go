@@ -33,6 +33,9 @@ moved on to another version are marked stale), the annotation of kubectl apply,
 ownerReferences in the whole cluster, Argo CD, Flux, HorizontalPodAutoscalers,
 admission webhooks and policies, and who could write the objects (RBAC, a
 capability and no use). --helm looks into the releases of Helm, which are Secrets.
+The metrics of the API servers count requests since a server started, without
+saying who; --watch 10m takes the difference over a time, which is what counts.
+--audit-log reads audit logs, which name user, user agent and address of each request.
 What cannot be read for want of rights is named, and the rest is shown.
 
 managedFields tell of writes that changed something. Who only reads, or writes
@@ -52,6 +55,12 @@ const usageExample = `  # Who still uses v1beta1
 
   # Helm releases, too, which takes the right to read Secrets
   kubectl crdver usage v1beta1 crontabs.example.com --helm
+
+  # Who makes requests, from audit logs (also gzip, rotated, or from a pipe)
+  kubectl crdver usage v1beta1 crontabs.example.com --audit-log /var/log/kubernetes/audit
+
+  # Whether anybody makes requests in the next ten minutes
+  kubectl crdver usage v1beta1 crontabs.example.com --watch 10m
 
   # In a script: 0 if nothing uses it, 2 while something does
   kubectl crdver usage v1beta1 crontabs.example.com --usage-window 168h -o name`
@@ -105,7 +114,7 @@ func (o *usageOptions) run(f *Factory, command *cobra.Command, args []string) er
 	if err != nil {
 		return err
 	}
-	report, err := o.report(ctx, client, targets)
+	report, err := o.report(ctx, f, client, targets)
 	if err != nil {
 		return err
 	}
@@ -120,7 +129,7 @@ func (o *usageOptions) run(f *Factory, command *cobra.Command, args []string) er
 	if slices.ContainsFunc(report.Items, func(item v1alpha1.VersionUsage) bool { return item.Verdict == v1alpha1.UsageInUse }) {
 		return Pending()
 	}
-	return nil
+	return o.sources.requests.cutShort
 }
 
 func (o *usageOptions) check(command *cobra.Command, args []string) error {
@@ -137,9 +146,13 @@ func (o *usageOptions) check(command *cobra.Command, args []string) error {
 }
 
 // report looks at all sources.
-func (o *usageOptions) report(ctx context.Context, client cluster.Interface, targets []usage.Target) (*v1alpha1.UsageReport, error) {
+func (o *usageOptions) report(ctx context.Context, f *Factory, client cluster.Interface, targets []usage.Target) (*v1alpha1.UsageReport, error) {
 	collectors, notLooked := o.sources.collectors(client, targets)
-	report, err := usage.Report(ctx, collectors, targets, usage.Options{Window: o.window, Now: now, NotLooked: notLooked}, o.again)
+	ctx, looking, err := o.sources.requests.collect(ctx, f, client, o.window, targets, collectors)
+	if err != nil {
+		return nil, err
+	}
+	report, err := usage.Report(ctx, looking, targets, usage.Options{Window: o.window, Now: now, NotLooked: notLooked}, o.again)
 	if err != nil {
 		return nil, err
 	}

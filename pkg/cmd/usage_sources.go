@@ -16,6 +16,8 @@ type usageSources struct {
 	helm  bool
 	could bool
 	skip  []string
+	// requests are those of audit logs and metrics.
+	requests usageRequests
 }
 
 func (s *usageSources) add(command *cobra.Command) {
@@ -24,6 +26,7 @@ func (s *usageSources) add(command *cobra.Command) {
 	flags.BoolVar(&s.could, "could", false, "Show each subject that could write the objects (RBAC), those of the system, too")
 	flags.StringSliceVar(&s.skip, "skip", nil, "Do not look at these sources, as owner-reference, which reads the metadata of all objects of the cluster")
 	completeFlag(command, "skip", s.names()...)
+	s.requests.add(command)
 }
 
 // names are the sources that can be left out.
@@ -32,7 +35,7 @@ func (s *usageSources) names() []string {
 	for _, collector := range s.around(usage.Around(nil, nil)) {
 		names = append(names, string(collector.Source()))
 	}
-	return append([]string{string(v1alpha1.UsageManagedFields)}, names...)
+	return append(append([]string{string(v1alpha1.UsageManagedFields)}, names...), string(v1alpha1.UsageMetrics))
 }
 
 func (s *usageSources) check(command *cobra.Command) error {
@@ -41,7 +44,7 @@ func (s *usageSources) check(command *cobra.Command) error {
 			return UsageErrorf(command, "--skip %s: the sources are %s", name, strings.Join(s.names(), ", "))
 		}
 	}
-	return nil
+	return s.requests.check(command, s.skip)
 }
 
 // words are the flags for a command to paste.
@@ -50,7 +53,7 @@ func (s *usageSources) words() []string {
 	if s.helm {
 		words = append(words, "--helm")
 	}
-	return words
+	return append(words, s.requests.words()...)
 }
 
 // around are the collectors of what is around a CRD, without those that are only
@@ -76,20 +79,18 @@ func (s *usageSources) collectors(client cluster.Interface, targets []usage.Targ
 		}
 		looking = append(looking, collector)
 	}
+	if s.requests.skipMetrics {
+		notLooked = append(notLooked, v1alpha1.Unlooked{Source: v1alpha1.UsageMetrics, Why: "left out with --skip"})
+	}
 	if s.helm {
 		looking = append(looking, surroundings.Helm())
 	}
 	return looking, append(notLooked, s.notAsked()...)
 }
 
-// notAsked returns the sources that are only looked at when asked for. Who reads
-// leaves no trace in objects: without one of those that tell, there is no "no
-// evidence of use".
+// notAsked returns the sources that are only looked at when asked for.
 func (s *usageSources) notAsked() []v1alpha1.Unlooked {
-	missing := []v1alpha1.Unlooked{{
-		Source: v1alpha1.UsageMetrics, Why: "objects do not tell who reads them; the metrics of the API servers do",
-		Command: "kubectl get --raw /metrics | grep -E '^apiserver_(request_total|requested_deprecated_apis)'",
-	}}
+	var missing []v1alpha1.Unlooked
 	if !s.helm {
 		missing = append(missing, v1alpha1.Unlooked{Source: v1alpha1.UsageHelm, Why: "not asked for", Command: "--helm", Optional: true})
 	}

@@ -74,7 +74,7 @@ func evidenceRows(report *v1alpha1.UsageReport, at int, wide bool) (rows [][]str
 	item := report.Items[at]
 	shown := map[v1alpha1.UsageSource]int{}
 	for _, evidence := range item.Evidence {
-		if evidence.Proves == v1alpha1.ProvesCapability {
+		if evidence.Source == v1alpha1.UsageRBAC {
 			continue
 		}
 		if shown[evidence.Source]++; shown[evidence.Source] > maxRows && !wide {
@@ -104,7 +104,7 @@ func capabilityRows(report *v1alpha1.UsageReport, crd string) [][]string {
 			continue
 		}
 		for _, evidence := range item.Evidence {
-			if evidence.Proves == v1alpha1.ProvesCapability {
+			if evidence.Source == v1alpha1.UsageRBAC {
 				rows = append(rows, evidenceRow(report, crd, label, evidence))
 			}
 		}
@@ -132,7 +132,7 @@ func evidenceRow(report *v1alpha1.UsageReport, crd, version string, e v1alpha1.U
 	if e.Stale {
 		proves += " (stale)"
 	}
-	return []string{crd, version, e.WhoKind + " " + e.Who, what, count, last, string(e.Source), proves, e.Note, strings.Join(e.Examples, ", ")}
+	return []string{crd, version, who(e), what, count, last, string(e.Source), proves, usageNote(e), strings.Join(e.Examples, ", ")}
 }
 
 // age is how long ago something was, as in kubectl; a clock that is ahead of ours

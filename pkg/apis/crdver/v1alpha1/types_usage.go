@@ -125,6 +125,8 @@ type UsageEvidence struct {
 	Examples []string `json:"examples,omitempty"`
 	// Stale says that the one named has moved on to another version since.
 	Stale bool `json:"stale,omitempty"`
+	// Requests is what is known of the requests, if requests were counted.
+	Requests *UsageRequests `json:"requests,omitempty"`
 	// Note is what else there is to know.
 	Note string `json:"note,omitempty"`
 }
