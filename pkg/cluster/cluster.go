@@ -102,6 +102,8 @@ type Objects interface {
 	Resource() schema.GroupVersionResource
 	// ListMetadata returns one page of PartialObjectMetadata (protobuf).
 	ListMetadata(ctx context.Context, options PageOptions) (*metav1.PartialObjectMetadataList, error)
+	// GetMetadata returns the PartialObjectMetadata of an object (protobuf).
+	GetMetadata(ctx context.Context, key types.NamespacedName) (*metav1.PartialObjectMetadata, error)
 	// PatchMetadata patches an object and returns only its metadata (protobuf).
 	PatchMetadata(ctx context.Context, key types.NamespacedName, request PatchRequest) (*metav1.PartialObjectMetadata, error)
 	// List returns one page of whole objects.
@@ -111,6 +113,13 @@ type Objects interface {
 	// Count returns the number of objects with one LIST limit=1
 	// (remainingItemCount); exact is false where the server did not say.
 	Count(ctx context.Context) (count int64, exact bool, err error)
+}
+
+// ObjectID is one object: what has its name later may be another one.
+type ObjectID struct {
+	types.NamespacedName
+
+	UID types.UID
 }
 
 // PageOptions selects one page of a list.

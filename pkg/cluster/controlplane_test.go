@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
@@ -78,7 +79,7 @@ func TestFullServer(t *testing.T) {
 			t.Errorf("%v\n%s", err, diff)
 		}
 		_, err = jane.Objects(resource).PatchMetadata(ctx, key, noOp)
-		if failure := cluster.Explain(err); failure.Reason != cluster.ReasonForbidden {
+		if failure := cluster.Explain(err); failure.Reason != cluster.ReasonForbidden || failure.By != v1alpha1.PartyRBAC || !failure.Refused {
 			t.Errorf("%+v", failure)
 		}
 		if identity, err := jane.Identity(ctx); err != nil || identity.KubeSystemUID != "" {
@@ -97,7 +98,7 @@ func TestFullServer(t *testing.T) {
 				}
 				failure := cluster.Explain(err)
 				t.Logf("%s: %+v", reason, failure)
-				if failure.Reason != cluster.ReasonAdmissionDenied || failure.By != name {
+				if failure.Reason != cluster.ReasonAdmissionDenied || failure.By != v1alpha1.PartyPolicy || failure.Name != name || !failure.Refused {
 					t.Errorf("%+v", failure)
 				}
 				return true

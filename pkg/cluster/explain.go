@@ -8,6 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 )
 
 // Reason is the kind of failure of a request for an object.
@@ -39,9 +41,12 @@ const (
 // Failure is what an error of the API server means for the object concerned.
 type Failure struct {
 	Reason Reason
-	// By is the name of the webhook or policy that refused or failed; empty if
-	// the server did not say.
-	By string
+	// Refused says that a known party, By, does not let the object be written.
+	Refused bool
+	// By is who refused, or what it failed at; empty if the server did not say.
+	By v1alpha1.Party
+	// Name is the name of the webhook, policy or quota.
+	Name string
 	// Message is the server's own, with the values of fields left out, control
 	// characters escaped, and cut.
 	Message string
@@ -91,7 +96,7 @@ func Explain(err error) Failure {
 		}
 		return Failure{Reason: reason, Message: clean(err.Error())}
 	}
-	failure := classify(status)
+	failure := classify(status, err)
 	message := status.Message
 	if strings.Contains(message, textCorrupt) {
 		message = corruptCause(message) + hint(message)
@@ -102,36 +107,28 @@ func Explain(err error) Failure {
 
 // classify looks at who speaks before it looks at the code: a webhook may refuse
 // with any code, 404, 409 and 503 among them, and a policy with 403, 413 or 422.
-func classify(status metav1.Status) Failure {
+func classify(status metav1.Status, err error) Failure {
 	message := status.Message
-	if by, denied := deniedBy(message); denied {
-		return Failure{Reason: ReasonAdmissionDenied, By: by}
+	if refused, known := refusedByAdmission(status); known {
+		return refused
 	}
 	if match := regexp.MustCompile(`failed calling webhook "([^"]+)"`).FindStringSubmatch(message); match != nil {
-		return Failure{Reason: ReasonUnavailable, By: match[1]}
-	}
-	contains := func(texts ...string) bool {
-		for _, text := range texts {
-			if strings.Contains(message, text) {
-				return true
-			}
-		}
-		return false
+		return Failure{Reason: ReasonUnavailable, By: v1alpha1.PartyWebhook, Name: match[1]}
 	}
 	switch {
-	case contains(textConversionHook, textConversionFrom, textConversionTo, textCorrupt):
-		return Failure{Reason: ReasonConversionFailed}
-	case status.Code == http.StatusRequestEntityTooLarge, contains(textRequestTooLarge, textMessageTooLarge):
-		return Failure{Reason: ReasonTooLarge}
+	// Before the texts: the message of a schema rule may say anything.
 	case status.Code == http.StatusUnprocessableEntity, status.Reason == metav1.StatusReasonInvalid:
-		return Failure{Reason: ReasonInvalid}
+		return Failure{Reason: ReasonInvalid, Refused: true, By: v1alpha1.PartySchema}
+	case containsAny(message, textConversionHook, textConversionFrom, textConversionTo, textCorrupt):
+		return conversionFailed(status, err)
+	case status.Code == http.StatusRequestEntityTooLarge, containsAny(message, textRequestTooLarge, textMessageTooLarge):
+		return Failure{Reason: ReasonTooLarge, Refused: true, By: v1alpha1.PartySize}
 	case status.Code == http.StatusUnauthorized:
+		// Nobody knows what whoever it is may do.
 		return Failure{Reason: ReasonForbidden}
+	case status.Code == http.StatusForbidden && strings.Contains(message, textRBAC):
+		return Failure{Reason: ReasonForbidden, Refused: true, By: v1alpha1.PartyRBAC}
 	case status.Code == http.StatusForbidden:
-		// RBAC says who cannot do what; admission plugins say why not.
-		if !contains(textRBAC) && contains(textForbidden) {
-			return Failure{Reason: ReasonAdmissionDenied}
-		}
 		return Failure{Reason: ReasonForbidden}
 	case transientStatus(status):
 		return Failure{Reason: ReasonUnavailable}
@@ -139,7 +136,9 @@ func classify(status metav1.Status) Failure {
 	return Failure{Reason: ReasonOther}
 }
 
-// deniedBy finds the webhook or policy that refused a request.
+// deniedBy finds the webhook or policy that refused a request, wherever its name
+// stands: to take an answer for a refusal that is none does no harm here, to take
+// a refusal for the server's own 404 would.
 func deniedBy(message string) (name string, denied bool) {
 	for _, expression := range []string{
 		`admission webhook "([^"]+)" denied the request`,

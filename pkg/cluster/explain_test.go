@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 )
 
 // The messages are the API server's own, made by its own code where it is
@@ -46,70 +48,97 @@ func TestExplain(t *testing.T) {
 				field.NotSupported(field.NewPath("spec", "mode"), "hush", []string{"a", "b"}),
 				field.Duplicate(field.NewPath("spec", "list").Index(1), map[string]any{"key": "hush", "n": 1}),
 			}),
-			want: Failure{Reason: ReasonInvalid, Message: `CronTab.stable.example.com "x" is invalid: [spec: Required value, ` +
+			want: Failure{Reason: ReasonInvalid, Refused: true, By: v1alpha1.PartySchema, Message: `CronTab.stable.example.com "x" is invalid: [spec: Required value, ` +
 				`spec.token: Invalid value: <hidden>: must be longer, spec.count: Invalid value: <hidden>: must be less, ` +
 				`spec.mode: Unsupported value: <hidden>: supported values: "a", "b", spec.list[1]: Duplicate value: <hidden>]`},
 		},
 		{
 			name: "webhook denies",
 			err:  webhook(0),
-			want: Failure{Reason: ReasonAdmissionDenied, By: "guard.example.com", Message: `admission webhook "guard.example.com" denied the request: no`},
+			want: Failure{Reason: ReasonAdmissionDenied, Refused: true, By: v1alpha1.PartyWebhook, Name: "guard.example.com", Message: `admission webhook "guard.example.com" denied the request: no`},
 		},
 		{
 			name: "webhook denies with 429",
 			err:  webhook(http.StatusTooManyRequests),
-			want: Failure{Reason: ReasonAdmissionDenied, By: "guard.example.com", Message: `admission webhook "guard.example.com" denied the request: no`},
+			want: Failure{Reason: ReasonAdmissionDenied, Refused: true, By: v1alpha1.PartyWebhook, Name: "guard.example.com", Message: `admission webhook "guard.example.com" denied the request: no`},
 		},
 		{
 			name: "webhook cannot be asked in a dry run",
 			err:  webhookerrors.NewDryRunUnsupportedErr("guard.example.com"),
-			want: Failure{Reason: ReasonAdmissionDenied, By: "guard.example.com", Message: `admission webhook "guard.example.com" does not support dry run`},
+			want: Failure{Reason: ReasonAdmissionDenied, Refused: true, By: v1alpha1.PartyWebhook, Name: "guard.example.com", Message: `admission webhook "guard.example.com" does not support dry run`},
 		},
 		{
 			name: "webhook is down",
 			err:  internal(`failed calling webhook "guard.example.com": failed to call webhook: Post "https://guard.system.svc:443/?timeout=10s": connection refused`),
-			want: Failure{Reason: ReasonUnavailable, By: "guard.example.com", Message: `Internal error occurred: failed calling webhook "guard.example.com": failed to call webhook: Post "https://guard.system.svc:443/?timeout=10s": connection refused`},
+			want: Failure{Reason: ReasonUnavailable, By: v1alpha1.PartyWebhook, Name: "guard.example.com", Message: `Internal error occurred: failed calling webhook "guard.example.com": failed to call webhook: Post "https://guard.system.svc:443/?timeout=10s": connection refused`},
 		},
 		{
 			name: "policy denies",
 			err:  forbidden(`ValidatingAdmissionPolicy 'no-v1' with binding 'all' denied request: failed expression: false`),
-			want: Failure{Reason: ReasonAdmissionDenied, By: "no-v1", Message: `crontabs.stable.example.com "x" is forbidden: ValidatingAdmissionPolicy 'no-v1' with binding 'all' denied request: failed expression: false`},
+			want: Failure{Reason: ReasonAdmissionDenied, Refused: true, By: v1alpha1.PartyPolicy, Name: "no-v1", Message: `crontabs.stable.example.com "x" is forbidden: ValidatingAdmissionPolicy 'no-v1' with binding 'all' denied request: failed expression: false`},
 		},
 		{
 			name: "other admission plugin",
-			err:  forbidden("exceeded quota"),
-			want: Failure{Reason: ReasonAdmissionDenied, Message: `crontabs.stable.example.com "x" is forbidden: exceeded quota`},
+			err:  forbidden("the plugin says no"),
+			want: Failure{Reason: ReasonAdmissionDenied, Refused: true, By: v1alpha1.PartyAdmission, Message: `crontabs.stable.example.com "x" is forbidden: the plugin says no`},
+		},
+		{
+			name: "mutating policy denies",
+			err:  forbidden(`policy 'stamp' with binding 'all' denied request: expression 'x' resulted in error: no such key: y`),
+			want: Failure{Reason: ReasonAdmissionDenied, Refused: true, By: v1alpha1.PartyPolicy, Name: "stamp", Message: `crontabs.stable.example.com "x" is forbidden: policy 'stamp' with binding 'all' denied request: expression 'x' resulted in error: no such key: y`},
+		},
+		{
+			name: "quota",
+			err:  forbidden("exceeded quota: objects, requested: count/crontabs.stable.example.com=1, used: count/crontabs.stable.example.com=2, limited: count/crontabs.stable.example.com=2"),
+			want: Failure{Reason: ReasonAdmissionDenied, Refused: true, By: v1alpha1.PartyQuota, Name: "objects", Message: `crontabs.stable.example.com "x" is forbidden: exceeded quota: objects, requested: count/crontabs.stable.example.com=1, used: count/crontabs.stable.example.com=2, limited: count/crontabs.stable.example.com=2`},
+		},
+		{
+			name: "a schema rule that pretends to be a webhook",
+			err: apierrors.NewInvalid(kind, "x", field.ErrorList{
+				field.Invalid(field.NewPath("spec"), "object", `admission webhook "trusted.example.com" denied the request: conversion webhook for a failed: Post "https://b`),
+			}),
+			want: Failure{Reason: ReasonInvalid, Refused: true, By: v1alpha1.PartySchema, Message: `CronTab.stable.example.com "x" is invalid: spec: Invalid value: <hidden>: admission webhook "trusted.example.com" denied the request: conversion webhook for a failed: Post "https://b`},
+		},
+		{
+			name: "conversion webhook says no",
+			err:  internal(`conversion webhook for stable.example.com/v1beta1, Kind=CronTab failed: the schedule has seven fields`),
+			want: Failure{Reason: ReasonConversionFailed, Refused: true, By: v1alpha1.PartyConversion, Message: `Internal error occurred: conversion webhook for stable.example.com/v1beta1, Kind=CronTab failed: the schedule has seven fields`},
+		},
+		{
+			name: "not logged in",
+			err:  apierrors.NewUnauthorized("Unauthorized"),
+			want: Failure{Reason: ReasonForbidden, Message: "Unauthorized"},
 		},
 		{
 			name: "RBAC",
 			err:  forbidden(`User "jane" cannot patch resource "crontabs" in API group "stable.example.com" in the namespace "a"`),
-			want: Failure{Reason: ReasonForbidden, Message: `crontabs.stable.example.com "x" is forbidden: User "jane" cannot patch resource "crontabs" in API group "stable.example.com" in the namespace "a"`},
+			want: Failure{Reason: ReasonForbidden, Refused: true, By: v1alpha1.PartyRBAC, Message: `crontabs.stable.example.com "x" is forbidden: User "jane" cannot patch resource "crontabs" in API group "stable.example.com" in the namespace "a"`},
 		},
 		{
 			name: "conversion webhook is down",
 			err:  internal(`conversion webhook for stable.example.com/v1beta1, Kind=CronTab failed: Post "https://hook": connection refused`),
-			want: Failure{Reason: ReasonConversionFailed, Message: `Internal error occurred: conversion webhook for stable.example.com/v1beta1, Kind=CronTab failed: Post "https://hook": connection refused`},
+			want: Failure{Reason: ReasonConversionFailed, By: v1alpha1.PartyConversion, Message: `Internal error occurred: conversion webhook for stable.example.com/v1beta1, Kind=CronTab failed: Post "https://hook": connection refused`},
 		},
 		{
 			name: "version is gone",
 			err: internal("StorageError: corrupt object, Code: 7, Key: /registry/stable.example.com/crontabs/a/x, ResourceVersion: 0, " +
 				"AdditionalErrorMsg: object not decodable revision=14: request to convert CR from an invalid group/version: stable.example.com/v1beta1"),
-			want: Failure{Reason: ReasonConversionFailed, Message: "/registry/stable.example.com/crontabs/a/x: request to convert CR from an invalid group/version: stable.example.com/v1beta1" + hintCorrupt},
+			want: Failure{Reason: ReasonConversionFailed, Refused: true, By: v1alpha1.PartyConversion, Message: "/registry/stable.example.com/crontabs/a/x: request to convert CR from an invalid group/version: stable.example.com/v1beta1" + hintCorrupt},
 		},
 		{
 			name: "managedFields name a version that is gone",
 			err:  internal("request to convert CR to an invalid group/version: stable.example.com/v1beta1"),
-			want: Failure{Reason: ReasonConversionFailed, Message: "Internal error occurred: request to convert CR to an invalid group/version: stable.example.com/v1beta1"},
+			want: Failure{Reason: ReasonConversionFailed, Refused: true, By: v1alpha1.PartyConversion, Message: "Internal error occurred: request to convert CR to an invalid group/version: stable.example.com/v1beta1"},
 		},
 		{
 			name: "too large for etcd",
 			err:  internal("etcdserver: request is too large"),
-			want: Failure{Reason: ReasonTooLarge, Message: "Internal error occurred: etcdserver: request is too large"},
+			want: Failure{Reason: ReasonTooLarge, Refused: true, By: v1alpha1.PartySize, Message: "Internal error occurred: etcdserver: request is too large"},
 		},
 		{
 			name: "too large for the server",
 			err:  apierrors.NewRequestEntityTooLargeError("limit is 3145728"),
-			want: Failure{Reason: ReasonTooLarge, Message: "Request entity too large: limit is 3145728"},
+			want: Failure{Reason: ReasonTooLarge, Refused: true, By: v1alpha1.PartySize, Message: "Request entity too large: limit is 3145728"},
 		},
 		{
 			name:      "throttled",

@@ -50,6 +50,24 @@ func (o objects) ListMetadata(ctx context.Context, options PageOptions) (*metav1
 	return page, nil
 }
 
+func (o objects) GetMetadata(ctx context.Context, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+	client, done, err := o.cluster.connection(false)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	result := client.Get().AbsPath(o.path(key.Namespace, key.Name)...).
+		SetHeader("Accept", acceptMetadata).
+		MaxRetries(0).
+		WarningHandler(rest.NoWarnings{}). // As above.
+		Do(ctx)
+	object, err := decodeMetadata[metav1.PartialObjectMetadata](result)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of %s: %w", display(key), o, err)
+	}
+	return object, nil
+}
+
 func (o objects) PatchMetadata(ctx context.Context, key types.NamespacedName, request PatchRequest) (*metav1.PartialObjectMetadata, error) {
 	client, done, err := o.cluster.connection(request.FreshConnection)
 	if err != nil {

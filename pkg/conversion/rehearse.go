@@ -234,11 +234,6 @@ func (r *rehearsal) failed(key types.NamespacedName, uid types.UID, err error) (
 	if !errors.As(err, &status) || failure.Reason == cluster.ReasonOther && apierrors.IsNotFound(err) {
 		return outcome{}, err
 	}
-	return outcome{failure: &v1alpha1.ObjectFailure{
-		Namespace: key.Namespace,
-		Name:      key.Name,
-		UID:       string(uid),
-		Reason:    string(failure.Reason),
-		Message:   failure.Message,
-	}}, nil
+	refusal := failure.Object(key, uid)
+	return outcome{failure: &refusal}, nil
 }

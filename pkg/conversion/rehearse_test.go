@@ -112,7 +112,7 @@ func TestRehearseRefused(t *testing.T) {
 		t.Errorf("%d refused, %d of them listed, of %d; want 111, 100, 120", result.RefusedCount, len(result.Refused), result.Sampled)
 	}
 	for i, refused := range result.Refused {
-		want := v1alpha1.ObjectFailure{Namespace: "default", Name: fmt.Sprintf("object-%06d", i), UID: refused.UID, Reason: "Invalid", Message: refused.Message}
+		want := v1alpha1.ObjectFailure{Namespace: "default", Name: fmt.Sprintf("object-%06d", i), UID: refused.UID, Outcome: "refused", Reason: "Invalid", By: "schema", Message: refused.Message}
 		if refused != want || refused.UID == "" || !strings.Contains(refused.Message, "status") {
 			t.Errorf("got %+v, want %+v", refused, want)
 		}

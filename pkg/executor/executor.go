@@ -40,6 +40,11 @@ type Options struct {
 	Confirm func(ctx context.Context, step v1alpha1.Step) (bool, error)
 	// Events is told what happens; nil means nobody listens.
 	Events func(v1alpha1.Event)
+	// Failed is told of each object that is refused or fails, with the step. It
+	// is called from several goroutines. Nil means nobody.
+	Failed func(step string, failure v1alpha1.ObjectFailure)
+	// Retry are the objects that a plan with Intent.Retry sends again.
+	Retry []cluster.ObjectID
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Resume is the command that continues after a stop.

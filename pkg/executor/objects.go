@@ -46,6 +46,7 @@ func (r *run) passOptions() storagemigration.PassOptions {
 		Progress:        r.progress,
 		WebhookPatience: r.WebhookPatience,
 		Notice:          func(text string) { r.warn("%s", text) },
+		Failed:          r.failed,
 	}
 }
 
@@ -113,7 +114,7 @@ func (r *run) trip(ctx context.Context, c crd.CRD, from string) error {
 func clean(intent v1alpha1.Intent, crd string, result *v1alpha1.Rehearsal) error {
 	lost, _ := plan.Lossy(intent, crd, result.Lost)
 	switch {
-	case result.RefusedCount > 0:
+	case result.RefusedCount > 0 && intent.Retry == nil: // To find out is what a retry is for.
 		f := result.Refused[0]
 		return refusef("the server would refuse to rewrite %d of %d objects, the first is %s: %s",
 			result.RefusedCount, result.Sampled, name(f), f.Message)
@@ -163,24 +164,15 @@ func (r *run) migrate(ctx context.Context, result *v1alpha1.StepReport) error {
 	if err := r.unchanged(ctx); err != nil {
 		return err
 	}
+	if r.plan.Intent.Retry != nil {
+		return r.retry(ctx, result)
+	}
 	pass, err := storagemigration.Pass(ctx, r.objects(), r.passOptions())
-	result.Objects, result.Failures = &pass.Counts, pass.Failures
+	result.Objects, result.Failures, result.FailureGroups = &pass.Counts, pass.Failures, pass.Groups
 	if err != nil {
 		return fmt.Errorf("rewriting the objects: %w", err)
 	}
 	return failures(pass.Counts, pass.Failures)
-}
-
-// failures returns the error for objects that failed.
-func failures(counts v1alpha1.ObjectCounts, failed []v1alpha1.ObjectFailure) error {
-	if counts.Failed == 0 {
-		return nil
-	}
-	first := ""
-	if len(failed) > 0 {
-		first = fmt.Sprintf(", the first is %s: %s: %s", name(failed[0]), failed[0].Reason, failed[0].Message)
-	}
-	return &partialError{fmt.Sprintf("%d of %d objects could not be rewritten%s", counts.Failed, counts.Listed, first)}
 }
 
 // verifyPasses goes over the objects until a whole pass finds every one of them
@@ -189,10 +181,13 @@ func (r *run) verifyPasses(ctx context.Context, result *v1alpha1.StepReport) err
 	if err := r.unchanged(ctx); err != nil {
 		return err
 	}
+	if !r.verifiesAll() {
+		return r.verifySample(ctx, result)
+	}
 	found, err := storagemigration.Verify(ctx, r.objects(), storagemigration.VerifyOptions{
 		PassOptions: r.passOptions(), NotBefore: r.notBefore(),
 	})
-	result.Objects, result.Failures = &found.Evidence.Objects, found.Last.Failures
+	result.Objects, result.Failures, result.FailureGroups = &found.Evidence.Objects, found.Last.Failures, found.Last.Groups
 	if err != nil {
 		return fmt.Errorf("verifying the objects: %w", err)
 	}
@@ -295,7 +290,7 @@ func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepRepor
 		// What an earlier pass rewrote this one found current.
 		total.Current = max(0, total.Current-rewritten)
 		total.Rewritten, total.Retries = total.Rewritten+rewritten, total.Retries+retries
-		result.Failures = pass.Failures
+		result.Failures, result.FailureGroups = pass.Failures, pass.Groups
 		if err != nil {
 			return fmt.Errorf("moving managedFields entries: %w", err)
 		}

@@ -206,7 +206,7 @@ func endpoint(c *apiextensionsv1.CustomResourceDefinition) string {
 // this run that nothing is stored at them, and only on the CRD that the proof
 // is about (rules 3 and 5).
 func (r *run) trim(ctx context.Context, left []v1alpha1.Step) error {
-	if r.verified == nil || !r.verified.Complete || r.baseline == nil {
+	if r.verified == nil || !r.verified.Complete || r.baseline == nil || !r.verifiesAll() {
 		return refusef("no complete verify pass in this run: status.storedVersions is not trimmed")
 	}
 	if err := r.etcdAgrees(ctx); err != nil {
@@ -228,7 +228,7 @@ func (r *run) trim(ctx context.Context, left []v1alpha1.Step) error {
 func (r *run) remove(ctx context.Context, left []v1alpha1.Step) error {
 	version := r.step.Version
 	switch {
-	case r.verified == nil || !r.verified.Complete:
+	case r.verified == nil || !r.verified.Complete || !r.verifiesAll():
 		return refusef("no complete verify pass in this run: %s is not removed", version)
 	case !r.cleaned:
 		return refusef("managedFields were not cleaned in this run: %s is not removed", version)

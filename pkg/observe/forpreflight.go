@@ -169,7 +169,7 @@ func (o *Observer) dryRun(ctx context.Context, live *apiextensionsv1.CustomResou
 		failure.Reason == cluster.ReasonUnavailable, ctx.Err() != nil:
 		return &preflight.Admission{Unknown: failure.Message}
 	default:
-		return &preflight.Admission{Denied: failure.Message, By: failure.By, Validation: failure.Reason == cluster.ReasonInvalid}
+		return &preflight.Admission{Denied: failure.Message, By: failure.Name, Validation: failure.Reason == cluster.ReasonInvalid}
 	}
 }
 

@@ -34,6 +34,7 @@ func (b *builder) gates() {
 	if len(b.plan.Steps) == 0 {
 		return
 	}
+	b.verifyGate()
 	o := b.state.Observations
 	b.heldGate(o.Held)
 	if len(o.MissingRules) > 0 {
@@ -158,7 +159,9 @@ func (b *builder) rehearsalGate() {
 	if r == nil {
 		return
 	}
-	if r.RefusedCount > 0 {
+	if r.RefusedCount > 0 && b.intent.Retry != nil {
+		b.warn("the server would refuse to rewrite %d of %d objects by now", r.RefusedCount, r.Sampled)
+	} else if r.RefusedCount > 0 {
 		details := make([]string, 0, len(r.Refused))
 		for _, f := range r.Refused {
 			details = append(details, fmt.Sprintf("%s: %s: %s", objectName(f.Namespace, f.Name), f.Reason, f.Message))

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -44,6 +45,10 @@ func (b *builder) promote() error {
 // migrate plans: every object persisted at the storage version, and
 // storedVersions exactly that.
 func (b *builder) migrate() {
+	if b.intent.Retry != nil {
+		b.retry()
+		return
+	}
 	if !b.migrationPending() && !b.intent.Force && !b.narrowed() {
 		return
 	}
@@ -148,13 +153,17 @@ func (b *builder) rehearse(storage string) {
 	switch o := b.state.Observations; {
 	case o.Rehearsal == nil && o.RehearsalError == "":
 		st = v1alpha1.PreconditionPending
-	case o.RehearsalError != "" || o.ConverterProblem != "" || o.Rehearsal.RefusedCount > 0:
+	case o.RehearsalError != "" || o.ConverterProblem != "" || o.Rehearsal.RefusedCount > 0 && b.intent.Retry == nil:
 		st = v1alpha1.PreconditionUnmet
 	default:
 		lost, _ := Lossy(b.intent, b.state.CRD.Name, slices.Concat(o.Rehearsal.Lost, o.RoundTripLost))
 		if len(lost) > 0 {
 			st = v1alpha1.PreconditionUnmet
 		}
+	}
+	description := "no object is refused and no field is lost"
+	if b.intent.Retry != nil {
+		description = "no field is lost" // What is refused, the retry is to find out.
 	}
 	b.add(v1alpha1.Step{
 		Action:   v1alpha1.ActionRehearse,
@@ -163,10 +172,10 @@ func (b *builder) rehearse(storage string) {
 		Title:    fmt.Sprintf("rehearse the rewrite of the objects through %s (server dry run)", endpoint),
 		Why:      "an object that admission, validation or conversion refuses, or a field that the schema drops, is found before anything is written",
 		Preconditions: []v1alpha1.Precondition{{
-			ID: "rehearsal", Description: "no object is refused and no field is lost", Status: st,
+			ID: "rehearsal", Description: description, Status: st,
 		}},
 		Objects:    b.objects(),
-		Verify:     []v1alpha1.Check{{ID: "clean", Description: "no object was refused and no field would be lost"}},
+		Verify:     []v1alpha1.Check{{ID: "clean", Description: strings.NewReplacer("is refused", "was refused", "is lost", "would be lost").Replace(description)}},
 		Reversible: true,
 	})
 }
@@ -253,17 +262,7 @@ func (b *builder) rewrite() {
 	}
 	b.block(blockers...)
 	storage, endpoint := b.after.StorageVersion(), b.endpoint()
-	b.add(v1alpha1.Step{
-		Action:   v1alpha1.ActionBarrier,
-		Version:  storage,
-		Endpoint: endpoint,
-		Title:    fmt.Sprintf("wait until every server persists at %s", storage),
-		Why:      "a write right after a change of the storage version may still land at the old one",
-		Verify: []v1alpha1.Check{{
-			ID: "settled", Description: "storageVersionHash agrees over fresh connections, and a rewritten object stays as it is",
-		}},
-		Reversible: true,
-	})
+	b.barrier(storage, endpoint)
 	if b.inTree() {
 		b.inTreeMigrate(storage, endpoint)
 	} else {
@@ -274,23 +273,7 @@ func (b *builder) rewrite() {
 		b.warn("only a part of the objects is migrated: status.storedVersions is not trimmed")
 		return
 	}
-	verify := v1alpha1.Step{
-		Action:     v1alpha1.ActionVerify,
-		Version:    storage,
-		Endpoint:   endpoint,
-		Title:      "verify that every object is current",
-		Why:        "a no-op patch that leaves the resourceVersion unchanged proves that an object is persisted at the storage version",
-		Objects:    b.objects(),
-		Verify:     []v1alpha1.Check{{ID: "current", Description: "a whole pass found no object to rewrite and none that failed"}},
-		Reversible: true,
-	}
-	if b.inTree() {
-		verify.Why += "; an object that the server left behind is rewritten"
-	}
-	b.heldWrites(&verify)
-	b.add(verify)
-	b.trim(storage)
-	b.deleteSVMs()
+	b.verify(storage)
 }
 
 // clientMigrate plans the first pass of the client engine.
@@ -310,6 +293,21 @@ func (b *builder) clientMigrate(storage, endpoint string, blockers []v1alpha1.Bl
 		},
 		Objects:    b.objects(),
 		Verify:     []v1alpha1.Check{{ID: "all-pages", Description: "every page of the list was seen, and no object failed"}},
+		Reversible: true,
+	})
+}
+
+// barrier plans to wait until the servers persist at the storage version.
+func (b *builder) barrier(storage, endpoint string) {
+	b.add(v1alpha1.Step{
+		Action:   v1alpha1.ActionBarrier,
+		Version:  storage,
+		Endpoint: endpoint,
+		Title:    fmt.Sprintf("wait until every server persists at %s", storage),
+		Why:      "a write right after a change of the storage version may still land at the old one",
+		Verify: []v1alpha1.Check{{
+			ID: "settled", Description: "storageVersionHash agrees over fresh connections, and a rewritten object stays as it is",
+		}},
 		Reversible: true,
 	})
 }

@@ -161,8 +161,19 @@ func writeSummary(t *textWriter, plan v1alpha1.Plan) {
 		t.line(0, "Meanwhile, the annotation %s of the CRD says who is at work and how far; it is removed at the end.", plan.Hold)
 	}
 	if !plan.Complete {
-		t.line(0, "The plan does not reach the whole goal; run again without --until, --namespace or --selector for the rest.")
+		t.line(0, "The plan does not reach the whole goal; run again without %s for the rest.", narrowing(plan.Intent))
 	}
+}
+
+// narrowing names the flags that may have cut a plan short.
+func narrowing(intent v1alpha1.Intent) string {
+	switch {
+	case intent.Retry != nil:
+		return "--retry-from"
+	case intent.Verify != "" && intent.Verify != v1alpha1.VerifyFull:
+		return "--verify=" + string(intent.Verify)
+	}
+	return "--until, --namespace or --selector"
 }
 
 // Plural returns "1 step" or "2 steps".

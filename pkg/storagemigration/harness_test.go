@@ -167,7 +167,7 @@ func revisions(objects map[string]testbed.StoredObject) map[string]int64 {
 func wantSum(t testing.TB, result storagemigration.PassResult) {
 	t.Helper()
 	c := result.Counts
-	if c.Listed != c.Rewritten+c.Current+c.Changed+c.Deleted+c.Failed {
+	if c.Listed != c.Rewritten+c.Current+c.Changed+c.Deleted+c.Refused+c.Failed {
 		t.Errorf("the outcomes do not add up to the objects listed: %+v", c)
 	}
 }

@@ -61,6 +61,9 @@ type PassOptions struct {
 	// Observe is told what came of each object. It is called from several
 	// goroutines. Nil means nobody.
 	Observe func(object *metav1.PartialObjectMetadata, outcome Outcome)
+	// Failed is told of each object that was refused or failed. It is called from
+	// several goroutines. Nil means nobody.
+	Failed func(failure v1alpha1.ObjectFailure)
 	// Progress is called at most ten times a second, never twice at once, and
 	// once more at the end. Nil means nobody.
 	Progress func(v1alpha1.Progress)
@@ -105,15 +108,21 @@ const (
 	OutcomeChanged Outcome = "changed"
 	// OutcomeDeleted means that the object was deleted after it was listed.
 	OutcomeDeleted Outcome = "deleted"
-	// OutcomeFailed means that the object could not be rewritten.
-	OutcomeFailed Outcome = "failed"
+	// OutcomeRefused means that a known party does not let the object be written.
+	OutcomeRefused Outcome = v1alpha1.FailureRefused
+	// OutcomeFailed means that the object could not be rewritten for any other
+	// reason.
+	OutcomeFailed Outcome = v1alpha1.FailureFailed
 )
 
 // PassResult is what came of a pass.
 type PassResult struct {
 	Counts v1alpha1.ObjectCounts
-	// Failures are the failed objects, at most v1alpha1.MaxFailures, by name.
+	// Failures are the refused and failed objects, at most v1alpha1.MaxFailures, by
+	// name.
 	Failures []v1alpha1.ObjectFailure
+	// Groups are all refused and failed objects by reason.
+	Groups []v1alpha1.FailureGroup
 	// Complete says that all pages of all namespaces were seen, without a
 	// selector, and that each object has an outcome.
 	Complete bool
@@ -121,9 +130,10 @@ type PassResult struct {
 	Rewritten []types.NamespacedName
 }
 
-// Clean tells whether nothing was rewritten and nothing failed. A complete and
-// clean pass after the barrier is the proof that the package comment speaks of.
-func (r PassResult) Clean() bool { return r.Counts.Rewritten == 0 && r.Counts.Failed == 0 }
+// Clean tells whether nothing was rewritten and nothing was refused or failed. A
+// complete and clean pass after the barrier is the proof that the package comment
+// speaks of.
+func (r PassResult) Clean() bool { return r.Counts.Rewritten == 0 && Unwritten(r.Counts) == 0 }
 
 // NoOpPatch is a merge patch that changes nothing and is refused with 409 if the
 // object is no longer what the list said. It is the shortest there is.
@@ -170,6 +180,8 @@ type pass struct {
 	mu     sync.Mutex
 	result PassResult
 	total  int64
+	groups failureGroups
+	meter  meter
 }
 
 func (p *pass) run(ctx context.Context) (PassResult, error) {
@@ -275,6 +287,11 @@ func (p *pass) giveUp(object *metav1.PartialObjectMetadata, err *gaveUpError) {
 }
 
 func (p *pass) count(object *metav1.PartialObjectMetadata, outcome Outcome, err error) {
+	var failure *v1alpha1.ObjectFailure
+	if outcome == OutcomeFailed {
+		failure = failureOf(object, err)
+		outcome = Outcome(failure.Outcome)
+	}
 	p.mu.Lock()
 	counts := &p.result.Counts
 	counts.Listed++
@@ -290,26 +307,20 @@ func (p *pass) count(object *metav1.PartialObjectMetadata, outcome Outcome, err 
 		counts.Changed++
 	case OutcomeDeleted:
 		counts.Deleted++
+	case OutcomeRefused:
+		counts.Refused++
 	case OutcomeFailed:
 		counts.Failed++
-		if len(p.result.Failures) < v1alpha1.MaxFailures {
-			p.result.Failures = append(p.result.Failures, failure(object, err))
-		}
+	}
+	if failure != nil {
+		p.keep(*failure)
 	}
 	p.mu.Unlock()
+	if failure != nil && p.options.Failed != nil {
+		p.options.Failed(*failure)
+	}
 	if p.options.Observe != nil {
 		p.options.Observe(object, outcome)
-	}
-}
-
-func failure(object *metav1.PartialObjectMetadata, err error) v1alpha1.ObjectFailure {
-	explained := cluster.Explain(err)
-	return v1alpha1.ObjectFailure{
-		Namespace: object.Namespace,
-		Name:      object.Name,
-		UID:       string(object.UID),
-		Reason:    string(explained.Reason),
-		Message:   explained.Message,
 	}
 }
 

@@ -41,11 +41,15 @@ func (p *pass) reportProgress() (stop func()) {
 func (p *pass) progress() v1alpha1.Progress {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	counts := p.result.Counts
+	rate, left := p.meter.read(time.Now(), counts.Listed, p.total)
 	return v1alpha1.Progress{
-		Counts:   p.result.Counts,
-		Total:    p.total,
-		InFlight: int(p.inFlight.Load()),
-		Pass:     p.options.Number,
+		Counts:     counts,
+		Total:      p.total,
+		InFlight:   int(p.inFlight.Load()),
+		Rate:       rate,
+		ETASeconds: left,
+		Pass:       p.options.Number,
 	}
 }
 
@@ -74,5 +78,6 @@ func (p *pass) finish() PassResult {
 	slices.SortFunc(p.result.Failures, func(a, b v1alpha1.ObjectFailure) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
+	p.result.Groups = p.groups.list()
 	return p.result
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/storagemigration"
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
@@ -45,14 +46,18 @@ func TestPassListsWhatTheSchemaRefuses(t *testing.T) {
 	}
 	t.Logf("%+v", result)
 	wantSum(t, result)
-	if !result.Complete || result.Counts.Listed != n+2 || result.Counts.Failed != 2 || len(result.Failures) != 2 {
+	if !result.Complete || result.Counts.Listed != n+2 || result.Counts.Refused != 2 || len(result.Failures) != 2 {
 		t.Fatalf("result: %+v", result)
 	}
 	for i, failure := range result.Failures {
 		if want := []string{"bare-1", "bare-2"}[i]; failure.Namespace != "a" || failure.Name != want || failure.UID == "" ||
-			failure.Reason != "Invalid" || !strings.Contains(failure.Message, "spec: Required value") {
+			failure.Reason != "Invalid" || failure.Outcome != "refused" || failure.By != v1alpha1.PartySchema || !strings.Contains(failure.Message, "spec: Required value") {
 			t.Errorf("failure %d: %+v", i, failure)
 		}
+	}
+	if groups := result.Groups; len(groups) != 1 || groups[0].Count != 2 || groups[0].By != v1alpha1.PartySchema || len(groups[0].Examples) != 2 ||
+		groups[0].Examples[0] != "a/bare-1" || groups[0].Resolve == "" {
+		t.Errorf("groups: %+v", groups)
 	}
 	wantStored(t, bed, map[string]int{"v1": n, "v1beta1": 2})
 
@@ -87,11 +92,11 @@ func TestPassIsNotFooledByAWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", result)
-	if result.Counts.Deleted != 0 || result.Counts.Changed != 0 || result.Counts.Failed != 5 || result.Counts.Retries != 0 {
+	if result.Counts.Deleted != 0 || result.Counts.Changed != 0 || result.Counts.Refused != 5 || result.Counts.Retries != 0 {
 		t.Errorf("counts: %+v", result.Counts)
 	}
 	for _, failure := range result.Failures {
-		if failure.Reason != "AdmissionDenied" {
+		if failure.Reason != "AdmissionDenied" || failure.ByName == "" {
 			t.Errorf("failure: %+v", failure)
 		}
 	}

@@ -73,7 +73,7 @@ func Verify(ctx context.Context, objects cluster.Objects, options VerifyOptions)
 		case number >= most, !worthAnotherPass(last):
 			result.Reason = whyNotClean(number, last)
 			return result, nil
-		case last.Counts.Failed > 0:
+		case Unwritten(last.Counts) > 0:
 			wait = time.Second
 		}
 		if err := sleep(ctx, wait); err != nil {
@@ -105,8 +105,8 @@ func worthAnotherPass(last PassResult) bool {
 }
 
 func whyNotClean(passes int, last PassResult) string {
-	if last.Counts.Failed > 0 {
-		return fmt.Sprintf("%d of %d objects could not be rewritten", last.Counts.Failed, last.Counts.Listed)
+	if n := Unwritten(last.Counts); n > 0 {
+		return fmt.Sprintf("%d of %d objects could not be rewritten", n, last.Counts.Listed)
 	}
 	example := ""
 	if len(last.Rewritten) > 0 {

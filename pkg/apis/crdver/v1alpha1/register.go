@@ -22,6 +22,9 @@ const (
 	KindReportList  = "ReportList"
 	KindEvent       = "Event"
 
+	KindFailureReport = "FailureReport"
+	KindObjectReport  = "ObjectReport"
+
 	KindValidationReport = "ValidationReport"
 	KindRuleList         = "RuleList"
 	KindValidationConfig = "ValidationConfig"
@@ -40,6 +43,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Plan{}, &PlanList{},
 		&Report{}, &ReportList{},
 		&Event{},
+		&FailureReport{}, &ObjectReport{},
 		&ValidationReport{}, &RuleList{}, &ValidationConfig{}, &PreflightReport{},
 		&RoundTripReport{}, &AcceptedDifferences{},
 		&WebhookCheckReport{}, &StoredReport{},

@@ -149,6 +149,33 @@ type Intent struct {
 	WaitForSVM bool `json:"waitForSVM,omitempty"`
 	// KeepSVM keeps the StorageVersionMigration that the engine in-tree made.
 	KeepSVM bool `json:"keepSVM,omitempty"`
+	// Verify says how much is verified: full, which is the default, sample or
+	// none. Anything but full never trims.
+	Verify VerifyMode `json:"verify,omitempty"`
+	// Retry sends only the objects of a failure report again; it never trims.
+	Retry *RetryIntent `json:"retry,omitempty"`
+}
+
+// VerifyMode says how much of the objects is verified after a rewrite.
+type VerifyMode string
+
+// The modes.
+const (
+	// VerifyFull repeats passes over all objects until one finds each of them
+	// current, which is the proof that a trim needs.
+	VerifyFull VerifyMode = "full"
+	// VerifySample looks at about 500 objects, spread over the whole list.
+	VerifySample VerifyMode = "sample"
+	// VerifyNone looks at none.
+	VerifyNone VerifyMode = "none"
+)
+
+// RetryIntent is the objects of a failure report of an earlier run.
+type RetryIntent struct {
+	// From is the file.
+	From string `json:"from"`
+	// Objects is the number of objects of the CRD that it names.
+	Objects int64 `json:"objects"`
 }
 
 // Blocker is why a plan may not be executed.

@@ -64,12 +64,15 @@ type StepReport struct {
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 	// Objects counts what happened to objects; absent for steps without objects.
 	Objects *ObjectCounts `json:"objects,omitempty"`
-	// Failures are the objects that failed, at most MaxFailures.
+	// FailureGroups are the refused and failed objects by what went wrong, the
+	// largest group first. They count all of them.
+	FailureGroups []FailureGroup `json:"failureGroups,omitempty"`
+	// Failures are the objects that were refused or failed, at most MaxFailures.
 	Failures []ObjectFailure `json:"failures,omitempty"`
 }
 
-// MaxFailures is the number of failed objects that a report lists by name;
-// the rest is counted.
+// MaxFailures is the number of refused and failed objects that a report lists by
+// name; the rest is counted.
 const MaxFailures = 1000
 
 // ObjectCounts counts the outcomes of a pass over the objects of a resource.
@@ -85,22 +88,13 @@ type ObjectCounts struct {
 	Changed int64 `json:"changed"`
 	// Deleted objects were deleted meanwhile.
 	Deleted int64 `json:"deleted"`
-	// Failed objects could not be rewritten.
+	// Refused objects could not be rewritten because a known party, such as a
+	// policy, does not let anybody, or the caller, write them.
+	Refused int64 `json:"refused"`
+	// Failed objects could not be rewritten for any other reason.
 	Failed int64 `json:"failed"`
 	// Retries is the number of requests that were sent again.
 	Retries int64 `json:"retries"`
-}
-
-// ObjectFailure is an object that could not be rewritten.
-type ObjectFailure struct {
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	UID       string `json:"uid,omitempty"`
-	// Reason is the kind of failure: Invalid, Forbidden, AdmissionDenied,
-	// ConversionFailed, TooLarge, Unavailable, Other.
-	Reason string `json:"reason"`
-	// Message is the server's own, escaped and cut.
-	Message string `json:"message"`
 }
 
 // Evidence is the proof that no object is persisted at another version than
@@ -134,6 +128,9 @@ const (
 	EventWaiting      EventType = "Waiting"
 	EventStepFinished EventType = "StepFinished"
 	EventPlanFinished EventType = "PlanFinished"
+	// EventStatus was asked for with a signal: it says where the run is, whatever
+	// happened last.
+	EventStatus EventType = "Status"
 )
 
 // Event is one thing that happened while a plan was executed.
@@ -153,7 +150,8 @@ type Event struct {
 	Title   string  `json:"title,omitempty"`
 	Outcome Outcome `json:"outcome,omitempty"`
 	Message string  `json:"message,omitempty"`
-	// Progress is set in Progress and StepFinished events of steps with objects.
+	// Progress is set in Progress and StepFinished events of steps with objects,
+	// and in Status events during such a step.
 	Progress *Progress `json:"progress,omitempty"`
 }
 
@@ -164,6 +162,12 @@ type Progress struct {
 	Total int64 `json:"total"`
 	// InFlight is the number of requests on the wire.
 	InFlight int `json:"inFlight"`
+	// Rate is the number of objects per second, smoothed; absent if it is not
+	// known yet.
+	Rate float64 `json:"rate,omitempty"`
+	// ETASeconds is how long the rest of the pass takes at that rate; absent if
+	// it is not known.
+	ETASeconds int64 `json:"etaSeconds,omitempty"`
 	// Pass is the number of the pass, from 1.
 	Pass int `json:"pass"`
 }
