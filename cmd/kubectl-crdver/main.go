@@ -37,17 +37,21 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	// A reader of the progress that goes away ("| head") must not end a migration.
 	signal.Ignore(syscall.SIGPIPE)
-	os.Exit(run(streams, os.Args, signals, os.Exit))
+	status := make(chan os.Signal, 1)
+	if wanted := statusSignals(); len(wanted) > 0 { // None would mean all.
+		signal.Notify(status, wanted...)
+	}
+	os.Exit(run(streams, os.Args, signals, os.Exit, cmd.WithStatusRequests(status)))
 }
 
 // run is the program: it returns the exit code. The first signal cancels what
 // is running, the second calls exit at once.
-func run(streams genericiooptions.IOStreams, argv []string, signals <-chan os.Signal, exit func(code int)) int {
+func run(streams genericiooptions.IOStreams, argv []string, signals <-chan os.Signal, exit func(code int), options ...cmd.Option) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go watchSignals(ctx, cancel, signals, streams.ErrOut, exit)
 
-	root := cmd.NewRootCommand(streams, cmd.WithVersion(version))
+	root := cmd.NewRootCommand(streams, append(options, cmd.WithVersion(version))...)
 	root.SetArgs(arguments(argv))
 	err := root.ExecuteContext(ctx)
 	cmd.PrintError(streams.ErrOut, err)

@@ -53,6 +53,7 @@ func newApplyCommand(f *Factory) *cobra.Command {
 	}
 	o.flags.add(command)
 	o.flags.etcd.addEvidence(command)
+	o.flags.addReport(command)
 	if err := command.Flags().MarkHidden("plan-out"); err != nil {
 		panic(err)
 	}
@@ -131,6 +132,9 @@ func readPlans(stdin io.Reader, filename string) ([]v1alpha1.Plan, error) {
 // a file, and not everything that a file says may be done to a CRD.
 func (c *change) recheck(ctx context.Context, saved v1alpha1.Plan) (v1alpha1.Plan, error) {
 	name := saved.Target.CRD.Name
+	if saved.Intent.Retry != nil {
+		return saved, Refused(fmt.Errorf("the plan for %s sends objects again that it does not name: use kubectl crdver migrate --retry-from", name))
+	}
 	identity, err := c.cluster.Identity(ctx)
 	if err != nil {
 		return saved, fmt.Errorf("identifying the cluster: %w", err)

@@ -49,6 +49,9 @@ func (c *change) carryOut(ctx context.Context, plans []v1alpha1.Plan) error {
 	if err := c.ask(ctx, plans); err != nil {
 		return c.notRun(ctx, plans, err)
 	}
+	if err := c.openFailures(plans); err != nil {
+		return err
+	}
 	reports, err := c.execute(ctx, plans)
 	if printErr := c.printReports(reports); printErr != nil {
 		return errors.Join(err, printErr)
@@ -169,8 +172,9 @@ func typeMeta(kind string) metav1.TypeMeta {
 // execute runs the plans one after the other. A plan that is blocked or that
 // stops does not keep the others from running; an interrupt does.
 func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1.Report, error) {
-	progress, closeProgress := printers.NewProgress(c.ErrOut, printers.ProgressMode(c.flags.progress))
-	defer closeProgress()
+	progress := printers.NewProgress(c.ErrOut, printers.ProgressMode(c.flags.progress))
+	defer progress.End()
+	defer c.answerStatus(progress)()
 	var reports []v1alpha1.Report
 	var worst error
 	for _, p := range plans {
@@ -184,15 +188,17 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 			Stored:          c.storedNow(name),
 			Replan:          c.replan(name, p.Intent),
 			Confirm:         c.confirmStep(plans),
-			Events:          progress,
+			Events:          progress.Show,
+			Failed:          c.failures.add(name, progress.Show),
+			Retry:           c.retries[name],
 			Now:             now,
 			Resume:          c.resume(p.Intent, name),
 			Hold:            c.holdOptions(p.Intent),
 		})
 		if report.Outcome == v1alpha1.OutcomeDone && report.Resume != "" {
-			// What is left is what the narrowed migration left out.
+			// What is left is what this one left out.
 			rest := p.Intent
-			rest.Namespace, rest.Selector, rest.Shard = "", "", ""
+			rest.Namespace, rest.Selector, rest.Shard, rest.Verify, rest.Retry = "", "", "", "", nil
 			report.Resume = c.resume(rest, name)
 		}
 		reports = append(reports, report)
@@ -201,7 +207,7 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 			break
 		}
 	}
-	return reports, worst
+	return reports, c.failures.close(worst)
 }
 
 // stopped gives the error of an execution the exit code of its outcome.
@@ -255,7 +261,7 @@ func (c *change) printReports(reports []v1alpha1.Report) error {
 		return c.printDocument(&v1alpha1.ReportList{TypeMeta: typeMeta(v1alpha1.KindReportList), Items: reports})
 	}
 	for _, report := range reports {
-		if err := printers.WriteReport(c.Out, report); err != nil {
+		if err := printers.WriteReport(c.Out, report, printers.TerminalWidth(c.Out)); err != nil {
 			return fmt.Errorf("printing the report: %w", err)
 		}
 	}

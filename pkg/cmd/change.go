@@ -42,6 +42,8 @@ type changeFlags struct {
 	webhookPatience  time.Duration
 	takeOver         bool
 	etcd             etcdFlags
+	report           string
+	verify           string
 
 	selector string
 	group    string
@@ -120,6 +122,9 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 	if c.fieldManager == "" || len(c.fieldManager) > 128 {
 		return UsageErrorf(command, "--field-manager must have 1 to 128 characters")
 	}
+	if err := c.validateOutcomes(command); err != nil {
+		return err
+	}
 	if c.planOut != "" && c.dryRun == "none" && c.yes {
 		return UsageErrorf(command, "--plan-out only saves the plan: it cannot be combined with --yes")
 	}
@@ -144,6 +149,10 @@ type change struct {
 	stored *etcdEvidence
 	// accept is the file of --accept.
 	accept string
+	// retries are the objects of --retry-from, by CRD.
+	retries map[string][]cluster.ObjectID
+	// failures is the file of --report; nil for none.
+	failures *failureFile
 	// connection are the connection flags as they were typed.
 	connection []string
 }
@@ -202,6 +211,10 @@ func (c *change) resume(intent v1alpha1.Intent, name string) string {
 	}
 	option("--accept", c.accept)
 	toggle("--force", intent.Force)
+	option("--verify", string(intent.Verify))
+	if intent.Retry != nil {
+		option("--retry-from", intent.Retry.From)
+	}
 	return strings.Join(append(words, c.connection...), " ")
 }
 

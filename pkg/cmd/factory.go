@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -29,6 +30,9 @@ type Factory struct {
 
 	version  string
 	warnings *warningHandler
+	// status brings a signal whenever somebody wants to know where a run is; nil
+	// for never.
+	status <-chan os.Signal
 }
 
 // NewFactory returns a Factory for a plugin of the given version, empty when

@@ -47,6 +47,7 @@ func (j *jobFlags) validate(command *cobra.Command, args []string) error {
 	}
 	for _, name := range []string{
 		"namespace", "selector", "shard", "until", "accept", "all", "group", "dry-run", "plan-out", "output", "yes", "wait-for-svm", "keep-svm", "detailed-exitcode",
+		"report", "verify", "retry-from",
 	} {
 		if command.Flags().Changed(name) {
 			return UsageErrorf(command, "--manifest cannot be combined with --%s", name)

@@ -20,8 +20,10 @@ Objects are rewritten with a no-op patch that carries their resourceVersion:
 nothing of them changes but the version they are persisted at, and an object
 that somebody else writes or deletes meanwhile is left alone.
 
-With --namespace or --selector only those objects are rewritten; then
-status.storedVersions is never trimmed.`
+With --namespace or --selector only those objects are rewritten; with
+--retry-from only those that an earlier run could not rewrite and wrote to its
+--report. Then status.storedVersions is never trimmed: run the whole command
+afterwards.`
 
 const migrateExample = `  # Migrate the objects of one CRD
   kubectl crdver migrate crontabs.example.com
@@ -29,18 +31,23 @@ const migrateExample = `  # Migrate the objects of one CRD
   # One namespace first, as a canary
   kubectl crdver migrate crontabs.example.com -n staging
 
+  # Keep a list of the objects that are refused, and send those again later
+  kubectl crdver migrate crontabs.example.com --report failures.jsonl
+  kubectl crdver migrate --retry-from failures.jsonl
+
   # All CRDs that have something to migrate, gently
   kubectl crdver migrate --all --concurrency 4 --qps 50`
 
 type migrateOptions struct {
-	flags    changeFlags
-	selector string
-	force    bool
-	until    string
-	loss     lossFlags
-	engine   engineFlags
-	shard    string
-	job      jobFlags
+	flags     changeFlags
+	selector  string
+	force     bool
+	until     string
+	retryFrom string
+	loss      lossFlags
+	engine    engineFlags
+	shard     string
+	job       jobFlags
 }
 
 func newMigrateCommand(f *Factory) *cobra.Command {
@@ -66,6 +73,9 @@ func newMigrateCommand(f *Factory) *cobra.Command {
 	untilFlag(command, v1alpha1.VerbMigrate, &o.until)
 	o.flags.add(command)
 	o.flags.etcd.addEvidence(command)
+	o.flags.addReport(command)
+	o.flags.addVerify(command)
+	o.addRetryFrom(command)
 	return command
 }
 
@@ -97,10 +107,17 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 	if err != nil {
 		return err
 	}
+	if o.retryFrom != "" {
+		if explicit {
+			return UsageErrorf(command, "--namespace cannot be combined with --retry-from")
+		}
+		return o.retry(command.Context(), c, args)
+	}
 	intent := o.engine.into(v1alpha1.Intent{
 		Verb: v1alpha1.VerbMigrate, Until: v1alpha1.Action(o.until), Force: o.force,
 		Namespace: namespace, Selector: o.selector, Shard: o.shard, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
 		EtcdEndpoints: o.flags.etcd.members(),
+		Verify:        o.flags.verifyMode(),
 	})
 	crds, err := c.selected(command.Context(), args, intent, func(one crd.CRD) bool {
 		state := lifecycle.New(one, lifecycle.Observations{})

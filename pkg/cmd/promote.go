@@ -47,6 +47,7 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 		return o.engine.into(v1alpha1.Intent{
 			Verb: v1alpha1.VerbPromote, Version: version, Until: v1alpha1.Action(o.until), DeprecateOlder: o.older, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
 			EtcdEndpoints: o.flags.etcd.members(),
+			Verify:        o.flags.verifyMode(),
 		})
 	}}
 	command := &cobra.Command{
@@ -65,6 +66,8 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 	untilFlag(command, v1alpha1.VerbPromote, &o.until)
 	o.flags.add(command)
 	o.flags.etcd.addEvidence(command)
+	o.flags.addReport(command)
+	o.flags.addVerify(command)
 	o.flags.addSelection(command)
 	return command
 }

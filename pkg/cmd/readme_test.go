@@ -158,7 +158,7 @@ func normalize(text string) string {
 		text = regexp.MustCompile(r[0]).ReplaceAllString(text, r[1])
 	}
 	// How far a slow step is comes only where it is slow.
-	howFar := regexp.MustCompile(`^ +\d+ of \d+(, \d+/s.*)?$`)
+	howFar := regexp.MustCompile(`^ +\d+ of \d+(, .*)?$`)
 	var lines []string
 	for _, line := range strings.Split(text, "\n") {
 		if !howFar.MatchString(line) {

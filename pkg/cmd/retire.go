@@ -47,6 +47,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 				Verb: v1alpha1.VerbRetire, Version: version, Until: v1alpha1.Action(o.until),
 				Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
 				EtcdEndpoints: o.flags.etcd.members(),
+				Verify:        o.flags.verifyMode(),
 			})
 		},
 		// A retired version still fits: running again says that nothing is left.
@@ -69,6 +70,8 @@ func newRetireCommand(f *Factory) *cobra.Command {
 	untilFlag(command, v1alpha1.VerbRetire, &o.until)
 	o.flags.add(command)
 	o.flags.etcd.addEvidence(command)
+	o.flags.addReport(command)
+	o.flags.addVerify(command)
 	o.flags.addSelection(command)
 	return command
 }

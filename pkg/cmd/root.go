@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -51,12 +52,19 @@ type Option func(*options)
 
 type options struct {
 	version string
+	status  <-chan os.Signal
 }
 
 // WithVersion sets the version of the plugin; without it, or when it is empty,
 // the version is that of the Go module.
 func WithVersion(version string) Option {
 	return func(o *options) { o.version = version }
+}
+
+// WithStatusRequests has a command that changes something say where it is
+// whenever a signal comes.
+func WithStatusRequests(signals <-chan os.Signal) Option {
+	return func(o *options) { o.status = signals }
 }
 
 // commands returns every verb with its group. A verb that is not here does
@@ -97,6 +105,7 @@ func NewRootCommand(streams genericiooptions.IOStreams, opts ...Option) *cobra.C
 		opt(&o)
 	}
 	f := NewFactory(streams, o.version)
+	f.status = o.status
 	root := &cobra.Command{
 		Use:         "crdver",
 		Short:       "Take a CRD through the life of its versions",

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cliprinters "k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -32,42 +34,90 @@ const (
 // plainEvery is how often a long step says how far it is in plain lines.
 const plainEvery = 5 * time.Second
 
-// NewProgress returns a function that shows events, and one that ends the show.
-func NewProgress(w io.Writer, mode ProgressMode) (show func(v1alpha1.Event), end func()) {
-	switch {
-	case mode == ProgressNone:
-		return func(v1alpha1.Event) {}, func() {}
-	case mode == ProgressJSON:
-		encoder := json.NewEncoder(w)
-		return func(e v1alpha1.Event) {
-			// A progress that cannot be written must not end the run.
-			_ = encoder.Encode(e)
-		}, func() {}
-	}
-	p := &progress{w: w, bars: mode == ProgressAuto && cliprinters.IsTerminal(w)}
-	return p.show, p.endBar
-}
-
-// progress shows events for people.
-type progress struct {
+// Progress shows events. Its methods may be called from several goroutines.
+type Progress struct {
 	mutex sync.Mutex
 	w     io.Writer
+	mode  ProgressMode
 	bars  bool
 
 	container *mpb.Progress
 	bar       *mpb.Bar
 	pass      int
-	started   time.Time
-	last      time.Time
+	// now is what the bar shows; it is drawn by a goroutine of its own.
+	now atomic.Pointer[v1alpha1.Progress]
+
+	started time.Time
+	last    time.Time
+	// latest is the last event with what is known of its step.
+	latest v1alpha1.Event
 }
 
-func (p *progress) show(e v1alpha1.Event) {
+// NewProgress returns what shows events on w. End ends the show.
+func NewProgress(w io.Writer, mode ProgressMode) *Progress {
+	return &Progress{w: w, mode: mode, bars: mode == ProgressAuto && cliprinters.IsTerminal(w)}
+}
+
+// Show shows an event.
+func (p *Progress) Show(e v1alpha1.Event) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
+	p.remember(e)
+	switch p.mode {
+	case ProgressNone:
+	case ProgressJSON:
+		p.encode(e)
+	case ProgressAuto, ProgressPlain:
+		p.show(e)
+	}
+}
+
+// Status says in one line where the run is: somebody sent a signal to know. It
+// does so in every mode.
+func (p *Progress) Status(now time.Time) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.mode == ProgressJSON {
+		e := p.latest
+		e.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.KindEvent}
+		e.Type, e.Time = v1alpha1.EventStatus, metav1.NewTime(now.UTC().Truncate(time.Second))
+		e.Outcome, e.Message = "", ""
+		p.encode(e)
+		return
+	}
+	p.stopBar()
+	p.printf("%s\n", statusLine(p.latest, p.started, now))
+}
+
+// End takes the bar away.
+func (p *Progress) End() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.stopBar()
+}
+
+// remember keeps what Status needs.
+func (p *Progress) remember(e v1alpha1.Event) {
 	switch e.Type {
-	case v1alpha1.EventPlanStarted, v1alpha1.EventPlanFinished:
 	case v1alpha1.EventStepStarted:
 		p.started, p.last, p.pass = e.Time.Time, e.Time.Time, 0
+		p.latest = e
+	case v1alpha1.EventProgress, v1alpha1.EventPlanStarted, v1alpha1.EventPlanFinished, v1alpha1.EventStepFinished:
+		p.latest = e
+	case v1alpha1.EventWarning, v1alpha1.EventWaiting, v1alpha1.EventStatus:
+	}
+}
+
+func (p *Progress) encode(e v1alpha1.Event) {
+	// A progress that cannot be written must not end the run.
+	_ = json.NewEncoder(p.w).Encode(e)
+}
+
+// show shows an event to people.
+func (p *Progress) show(e v1alpha1.Event) {
+	switch e.Type {
+	case v1alpha1.EventPlanStarted, v1alpha1.EventPlanFinished, v1alpha1.EventStatus:
+	case v1alpha1.EventStepStarted:
 		p.printf("[%d/%d] %s\n", e.StepNumber, e.StepTotal, Escape(e.Title))
 	case v1alpha1.EventWarning:
 		p.stopBar()
@@ -75,10 +125,12 @@ func (p *progress) show(e v1alpha1.Event) {
 	case v1alpha1.EventWaiting:
 		p.waiting(e)
 	case v1alpha1.EventProgress:
-		if p.bars {
+		switch {
+		case p.bars:
 			p.draw(*e.Progress)
-		} else {
-			p.plain(e)
+		case e.Time.Sub(p.last) >= plainEvery:
+			p.last = e.Time.Time
+			p.printf("      %s\n", howFar(*e.Progress, e.Time.Sub(p.started)))
 		}
 	case v1alpha1.EventStepFinished:
 		p.stopBar()
@@ -86,7 +138,7 @@ func (p *progress) show(e v1alpha1.Event) {
 	}
 }
 
-func (p *progress) finished(e v1alpha1.Event) {
+func (p *Progress) finished(e v1alpha1.Event) {
 	indent := "      "
 	if e.Progress != nil {
 		p.printf("%s%s\n", indent, Counts(e.Progress.Counts))
@@ -99,29 +151,8 @@ func (p *progress) finished(e v1alpha1.Event) {
 	}
 }
 
-// plain prints a line now and then.
-func (p *progress) plain(e v1alpha1.Event) {
-	if e.Time.Sub(p.last) < plainEvery {
-		return
-	}
-	p.last = e.Time.Time
-	c := e.Progress.Counts
-	line := fmt.Sprintf("      %d of %d", done(c), e.Progress.Total)
-	if seconds := e.Time.Sub(p.started).Seconds(); seconds > 0 {
-		rate := float64(done(c)) / seconds
-		line += fmt.Sprintf(", %.0f/s", rate)
-		if left := e.Progress.Total - done(c); left > 0 && rate > 0 {
-			line += fmt.Sprintf(", %s left", (time.Duration(float64(left)/rate) * time.Second).Round(time.Second))
-		}
-	}
-	if c.Failed > 0 {
-		line += fmt.Sprintf(", %d failed", c.Failed)
-	}
-	p.printf("%s\n", line)
-}
-
 // waiting prints now and then what a step waits for.
-func (p *progress) waiting(e v1alpha1.Event) {
+func (p *Progress) waiting(e v1alpha1.Event) {
 	if e.Time.Sub(p.last) < plainEvery {
 		return
 	}
@@ -130,31 +161,27 @@ func (p *progress) waiting(e v1alpha1.Event) {
 	p.printf("      %s\n", Escape(e.Message))
 }
 
-// done counts the objects whose outcome is known.
-func done(c v1alpha1.ObjectCounts) int64 {
-	return c.Rewritten + c.Current + c.Changed + c.Deleted + c.Failed
-}
-
 // draw moves the bar, one bar a pass.
-func (p *progress) draw(now v1alpha1.Progress) {
+func (p *Progress) draw(now v1alpha1.Progress) {
+	now = rated(now, time.Since(p.started))
+	p.now.Store(&now)
 	if p.bar == nil || p.pass != now.Pass {
 		p.stopBar()
 		p.pass = now.Pass
-		p.container = mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(40), mpb.WithAutoRefresh())
-		p.bar = p.container.AddBar(now.Total,
-			mpb.BarRemoveOnComplete(),
-			mpb.PrependDecorators(decor.CountersNoUnit("      %d/%d")),
-			mpb.AppendDecorators(
-				decor.AverageSpeed(0, " %.0f/s"),
-				decor.AverageETA(decor.ET_STYLE_GO, decor.WCSyncSpace),
-			))
+		p.container = mpb.New(mpb.WithOutput(p.w), mpb.WithAutoRefresh())
+		bar, err := p.container.Add(0, mpb.BarFillerFunc(func(w io.Writer, space decor.Statistics) error {
+			_, err := io.WriteString(w, barLine(*p.now.Load(), space.AvailableWidth))
+			return err //nolint:wrapcheck // It goes to the library, which stops drawing.
+		}), mpb.BarFillerTrim())
+		if err != nil {
+			return // Nobody misses the bar more than the migration.
+		}
+		p.bar = bar
 	}
-	p.bar.SetTotal(max(now.Total, done(now.Counts)+1), false)
-	p.bar.SetCurrent(done(now.Counts))
 }
 
 // stopBar takes the bar away.
-func (p *progress) stopBar() {
+func (p *Progress) stopBar() {
 	if p.bar == nil {
 		return
 	}
@@ -163,15 +190,8 @@ func (p *progress) stopBar() {
 	p.bar, p.container = nil, nil
 }
 
-// endBar takes the bar away at the end.
-func (p *progress) endBar() {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.stopBar()
-}
-
 // printf writes what people may miss without harm: a closed standard error
 // must not end a migration half-way.
-func (p *progress) printf(format string, args ...any) {
+func (p *Progress) printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.w, format, args...)
 }

@@ -1,21 +1,17 @@
 package printers
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 )
 
-// firstNames is how many objects of a kind of failure are named.
-const firstNames = 5
-
 // WriteReport writes what came of a plan for people. Its first line is the one
 // that scripts look for: "customresourcedefinition.apiextensions.k8s.io/NAME promoted".
-func WriteReport(w io.Writer, report v1alpha1.Report) error {
+// Lines that may be long are broken to fit a width; 0 leaves them as they are.
+func WriteReport(w io.Writer, report v1alpha1.Report, width int) error {
 	var t textWriter
 	name := "customresourcedefinition.apiextensions.k8s.io/" + report.Target.CRD.Name
 	t.line(0, "%s %s", name, reportVerb(report))
@@ -29,7 +25,7 @@ func WriteReport(w io.Writer, report v1alpha1.Report) error {
 		if step.Objects != nil {
 			t.line(2, "%s: %s", step.ID, Counts(*step.Objects))
 		}
-		writeFailures(&t, step)
+		writeFailures(&t, step, width)
 	}
 	if e := report.Evidence; e != nil && e.Complete {
 		t.line(2, "proof: pass %d over %d objects found every one stored at %s (CRD generation %d)",
@@ -96,6 +92,7 @@ func Counts(c v1alpha1.ObjectCounts) string {
 		{c.Current, "already current"},
 		{c.Changed, "changed meanwhile"},
 		{c.Deleted, "deleted meanwhile"},
+		{c.Refused, "refused"},
 		{c.Failed, "failed"},
 	} {
 		if part.n > 0 {
@@ -110,32 +107,6 @@ func Counts(c v1alpha1.ObjectCounts) string {
 		line += fmt.Sprintf(" (%s sent again)", Plural(int(c.Retries), "request"))
 	}
 	return line
-}
-
-// writeFailures groups failures by reason, with the first names.
-func writeFailures(t *textWriter, step v1alpha1.StepReport) {
-	groups := map[string][]v1alpha1.ObjectFailure{}
-	for _, f := range step.Failures {
-		groups[f.Reason] = append(groups[f.Reason], f)
-	}
-	reasons := make([]string, 0, len(groups))
-	for reason := range groups {
-		reasons = append(reasons, reason)
-	}
-	slices.SortFunc(reasons, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(groups[b]), len(groups[a])), cmp.Compare(a, b))
-	})
-	for _, reason := range reasons {
-		failures := groups[reason]
-		t.line(2, "%s: %s failed: %s", step.ID, Plural(len(failures), "object"), reason)
-		for i, f := range failures {
-			if i == firstNames {
-				t.line(6, "... and %d more (-o json lists them)", len(failures)-i)
-				break
-			}
-			t.line(6, "%s: %s", ObjectName(f.Namespace, f.Name), f.Message)
-		}
-	}
 }
 
 // ObjectName returns "namespace/name", or "name".

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"sync/atomic"
 	"testing"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -16,21 +18,29 @@ import (
 // policy is an admission plugin that refuses to let one object be updated.
 type policy struct {
 	object string
-	// refuses is the state now; armed makes the next change of a CRD, which is
-	// the tool's flip of the storage version, turn it on.
+	// refuses is the state now; armed makes the next change of the spec of a CRD,
+	// which is the tool's flip of the storage version, turn it on.
 	refuses, armed atomic.Bool
 }
 
 func (p *policy) Handles(operation admission.Operation) bool { return operation == admission.Update }
 
 func (p *policy) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().Resource == "customresourcedefinitions" && !a.IsDryRun() && p.armed.Load() {
+	if changesSpec(a) && p.armed.Load() {
 		p.refuses.Store(true)
 	}
 	if a.GetResource().Resource == testbed.CronTabPlural && a.GetName() == p.object && p.refuses.Load() {
 		return admission.NewForbidden(a, errors.New("the policy protects it"))
 	}
 	return nil
+}
+
+// changesSpec reports whether a request changes the spec of a CRD: what else the
+// tool writes there, such as who is at work, does not count.
+func changesSpec(a admission.Attributes) bool {
+	before, isCRD := a.GetOldObject().(*apiextensions.CustomResourceDefinition)
+	after, _ := a.GetObject().(*apiextensions.CustomResourceDefinition)
+	return isCRD && after != nil && !a.IsDryRun() && !reflect.DeepEqual(before.Spec, after.Spec)
 }
 
 func TestPolicyRefusesAnObject(t *testing.T) {
@@ -59,7 +69,7 @@ func TestPolicyRefusesAnObject(t *testing.T) {
 	guard.refuses.Store(false)
 	guard.armed.Store(true)
 	got = b.must(t, 4, "promote", "v1", name, "--yes")
-	contains(t, got.stdout, "partly promoted to v1", "120 objects: ", "1 failed", "a/object-000000", "the policy protects it",
+	contains(t, got.stdout, "partly promoted to v1", "120 objects: ", "1 refused", "1 object refused by an admission plugin (AdmissionDenied)", "a/object-000000", "the policy protects it",
 		"not run: verify, trim", "to continue: kubectl crdver promote v1 "+name)
 	b.wantStored(t, group, map[string]int{"v1": n - 1, "v1beta1": 1})
 	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1beta1", "v1"})

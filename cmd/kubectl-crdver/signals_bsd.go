@@ -1,0 +1,12 @@
+//go:build darwin || dragonfly || freebsd || netbsd || openbsd
+
+package main
+
+import (
+	"os"
+	"syscall"
+)
+
+// statusSignals are those that ask where a run is: SIGUSR1, and SIGINFO, which
+// Ctrl-T sends.
+func statusSignals() []os.Signal { return []os.Signal{syscall.SIGUSR1, syscall.SIGINFO} }

@@ -1,0 +1,95 @@
+package printers
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
+
+// TerminalWidth returns the number of columns of the terminal that w is, and 0
+// where it is none.
+func TerminalWidth(w io.Writer) int {
+	file, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd())) //nolint:gosec // It is the number of a file.
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// writeFailures writes the groups of a step: who refused what, the first names,
+// and what to do.
+func writeFailures(t *textWriter, step v1alpha1.StepReport, width int) {
+	for _, group := range step.FailureGroups {
+		t.wrapped(2, width, "%s: %s %s", step.ID, Plural(int(group.Count), "object"), groupTitle(group))
+		names := strings.Join(group.Examples, ", ")
+		if more := group.Count - int64(len(group.Examples)); more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		t.wrapped(6, width, "%s", names)
+		t.wrapped(6, width, "the server says: %s", group.Message)
+		t.wrapped(6, width, "to do: %s", group.Resolve)
+	}
+}
+
+// groupTitle returns "refused by policy frozen (AdmissionDenied)".
+func groupTitle(group v1alpha1.FailureGroup) string {
+	title := group.Outcome
+	who := party(group.By)
+	if group.ByName != "" {
+		who += " " + group.ByName
+	}
+	switch {
+	case who == "":
+	case group.Outcome == v1alpha1.FailureRefused:
+		title += " by " + who
+	default:
+		title += " at " + who
+	}
+	return fmt.Sprintf("%s (%s)", title, group.Reason)
+}
+
+// party names a party as people do.
+func party(by v1alpha1.Party) string {
+	switch by {
+	case v1alpha1.PartySchema:
+		return "schema validation"
+	case v1alpha1.PartyWebhook:
+		return "admission webhook"
+	case v1alpha1.PartyPolicy:
+		return "admission policy"
+	case v1alpha1.PartyAdmission:
+		return "an admission plugin"
+	case v1alpha1.PartyConversion:
+		return "conversion"
+	case v1alpha1.PartyQuota:
+		return "quota"
+	case v1alpha1.PartySize:
+		return "a limit of size"
+	case v1alpha1.PartyRBAC:
+		return "RBAC"
+	}
+	return string(by)
+}
+
+// wrapped writes a line, broken to fit a width. What follows the first line is
+// indented further.
+func (t *textWriter) wrapped(indent, width int, format string, args ...any) {
+	if width <= 0 {
+		t.line(indent, format, args...)
+		return
+	}
+	var one textWriter
+	one.line(0, format, args...)
+	pad := strings.Repeat(" ", indent)
+	text := Wrap(strings.TrimSuffix(one.String(), "\n"), pad+"  ", width)
+	t.WriteString(pad + strings.TrimPrefix(text, pad+"  ") + "\n")
+}
