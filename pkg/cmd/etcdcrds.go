@@ -21,6 +21,7 @@ func (e etcdCRDs) Get(_ context.Context, name string) (*apiextensionsv1.CustomRe
 	if one := e.definitions.Get(name); one != nil {
 		return one, nil
 	}
+	//nolint:wrapcheck // What the API server says.
 	return nil, apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), name)
 }
 
@@ -34,7 +35,7 @@ func (e etcdCRDs) List(_ context.Context, _ cluster.ListOptions, visit func(*api
 	return nil
 }
 
-var errReadOnly = errors.New("etcd is only read") //nolint:gochecknoglobals // A sentinel.
+var errReadOnly = errors.New("etcd is only read")
 
 // Patch implements [cluster.CRDs].
 func (e etcdCRDs) Patch(context.Context, string, cluster.PatchRequest) (*apiextensionsv1.CustomResourceDefinition, error) {

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -24,7 +25,7 @@ type etcdEvidence struct {
 // evidence opens the etcd that the flags name; it is nil where they name none.
 func (e *etcdFlags) evidence(ctx context.Context) (*etcdEvidence, error) {
 	if !e.given() {
-		return nil, nil //nolint:nilnil // A nil one is of use, see its methods.
+		return nil, nil // A nil one is of use, see its methods.
 	}
 	source, err := e.open(ctx)
 	if err != nil {
@@ -52,6 +53,9 @@ func (e *etcdEvidence) of(ctx context.Context, one crd.CRD) *lifecycle.Stored {
 	}
 	e.lock.Lock()
 	defer e.lock.Unlock()
+	if !one.Origin.Live() && !e.has(one.Name) {
+		return nil // Nothing can be stored of a CRD that was never applied.
+	}
 	stored := &lifecycle.Stored{Source: e.name(), Snapshot: e.source.Describe().Snapshot != ""}
 	counted, err := e.count(ctx, one)
 	if err != nil {
@@ -60,6 +64,12 @@ func (e *etcdEvidence) of(ctx context.Context, one crd.CRD) *lifecycle.Stored {
 	}
 	stored.Counts = counted.Stored
 	return stored
+}
+
+// has reports whether etcd has a CRD of that name, readable or not.
+func (e *etcdEvidence) has(name string) bool {
+	return e.definitions.Get(name) != nil ||
+		slices.ContainsFunc(e.definitions.Unreadable, func(one etcd.UnreadableCRD) bool { return one.Name == name })
 }
 
 // name says what is read.

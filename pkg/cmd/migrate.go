@@ -120,7 +120,7 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 		Verify:        o.flags.verifyMode(),
 	})
 	crds, err := c.selected(command.Context(), args, intent, func(one crd.CRD) bool {
-		state := lifecycle.New(one, lifecycle.Observations{})
+		state := lifecycle.New(one, lifecycle.Observations{Stored: c.stored.of(command.Context(), one)})
 		return o.force || !state.StoredExactly(state.Storage) || !state.Trust.Trusted
 	})
 	var none *source.NoneFitsError

@@ -105,13 +105,10 @@ func (o *storedOptions) run(f *Factory, command *cobra.Command, args []string) e
 	if err := o.check(command); err != nil {
 		return err
 	}
-	namespace, explicit, err := f.Namespace()
-	if err != nil {
-		return err
-	}
 	options := etcd.CountOptions{Namespaces: o.byNamespace, At: o.at}
-	if explicit {
-		options.Namespace = namespace
+	// Not that of a kubeconfig, which this command does not need: it would hide the rest.
+	if flag := command.Flags().Lookup("namespace"); flag != nil && flag.Changed {
+		options.Namespace = flag.Value.String()
 	}
 	report, err := o.report(command.Context(), args, options)
 	if err != nil {

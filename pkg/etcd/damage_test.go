@@ -21,7 +21,7 @@ func readFile(ctx context.Context, file string, options etcd.SnapshotOptions) (s
 	if err != nil {
 		return "", err
 	}
-	defer snapshot.Close()
+	defer snapshot.Close() //nolint:errcheck // Only read.
 	if _, err := etcd.ReadDefinitions(ctx, snapshot); err != nil {
 		return "", err
 	}

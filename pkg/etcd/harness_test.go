@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -77,14 +78,14 @@ func save(t testing.TB, client *clientv3.Client) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stream.Close()
+	defer stream.Close() //nolint:errcheck // Only read.
 	name := filepath.Join(t.TempDir(), "snapshot.db")
 	file, err := os.Create(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	if _, err := io.Copy(file, stream); err != nil {
+	_, err = io.Copy(file, stream)
+	if err := errors.Join(err, file.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return name

@@ -192,11 +192,8 @@ func (l *Live) getFrom(ctx context.Context, client *client, request rangeRequest
 
 // unreachable reports whether another member may do better.
 func unreachable(err error) bool {
-	switch status.Code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded:
-		return true
-	}
-	return false
+	code := status.Code(err)
+	return code == codes.Unavailable || code == codes.DeadlineExceeded
 }
 
 // compacted reports whether etcd no longer has the revision.
@@ -223,7 +220,7 @@ func (r rangeRequest) marshal() []byte {
 	message = appendBytes(message, 2, r.end)
 	for number, value := range map[protowire.Number]int64{3: r.limit, 4: r.revision} {
 		message = protowire.AppendTag(message, number, protowire.VarintType)
-		message = protowire.AppendVarint(message, uint64(value)) //nolint:gosec // Neither is negative.
+		message = protowire.AppendVarint(message, uint64(value)) // Neither is negative.
 	}
 	return message
 }
@@ -258,6 +255,7 @@ func parseRangeResponse(message []byte) (rangeResponse, error) {
 			return err
 		case 3:
 			response.more = varint != 0
+		default: // Not asked for, or newer than this.
 		}
 		return nil
 	})

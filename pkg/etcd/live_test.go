@@ -204,7 +204,7 @@ func freePort(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
+	defer listener.Close() //nolint:errcheck // Nobody connected.
 	return listener.Addr().(*net.TCPAddr).Port
 }
 

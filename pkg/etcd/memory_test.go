@@ -12,7 +12,7 @@ import (
 
 // TestMemory: what is kept of 50,000 objects of a snapshot are hashes of their
 // keys, and not of more keys than is allowed; of a running etcd, one page.
-func TestMemory(t *testing.T) { //nolint:paralleltest // It measures the heap.
+func TestMemory(t *testing.T) { // It measures the heap.
 	server := startEtcd(t)
 	const n = 50_000
 	putMany(t, server.Client(), n)

@@ -174,7 +174,7 @@ func (s *Snapshot) check(ctx context.Context, size int64) error {
 		}
 		defer file.Close() //nolint:errcheck // Only read.
 		pageSize := int64(s.db.Info().PageSize)
-		if err := checkTree(file, pageSize, root, uint64(tx.Size()/pageSize), ctx.Err); err != nil { //nolint:gosec // A size is not negative.
+		if err := checkTree(file, pageSize, root, uint64(tx.Size()/pageSize), ctx.Err); err != nil { // A size is not negative.
 			if ctx.Err() != nil {
 				return fmt.Errorf("checking its pages: %w", err)
 			}
@@ -246,7 +246,7 @@ func (s *Snapshot) Scan(ctx context.Context, resources []schema.GroupResource, v
 		return s.view(func(_ *bolt.Tx, keys *bolt.Bucket) error {
 			last, _ := keys.Cursor().Last()
 			if len(last) >= 8 {
-				s.revision = int64(binary.BigEndian.Uint64(last)) //nolint:gosec // Etcd's own type is int64.
+				s.revision = int64(binary.BigEndian.Uint64(last)) // Etcd's own type is int64.
 			}
 			parts := 1
 			for {
@@ -273,7 +273,7 @@ func (s *Snapshot) scanParts(ctx context.Context, keys *bolt.Bucket, parts int, 
 	for part := range parts {
 		scan := scan{
 			prefix: []byte(s.prefix + "/"), wanted: wanted, visitor: visitor, maxKeys: s.maxKeys,
-			part: uint64(part), parts: uint64(parts), met: map[keyHash]struct{}{}, //nolint:gosec // Small.
+			part: uint64(part), parts: uint64(parts), met: map[keyHash]struct{}{}, // Small.
 		}
 		if enough, err := scan.backwards(ctx, keys.Cursor()); !enough || err != nil {
 			return enough, err

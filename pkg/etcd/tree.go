@@ -46,7 +46,7 @@ func checkTree(file io.ReaderAt, pageSize int64, root, pages uint64, interrupted
 // children returns the pages that a page leads to.
 func children(file io.ReaderAt, pageSize int64, id, pages uint64) ([]uint64, error) {
 	var header [pageHeader]byte
-	at := int64(id) * pageSize //nolint:gosec // id is less than the number of pages of a file.
+	at := int64(id) * pageSize // id is less than the number of pages of a file.
 	if _, err := file.ReadAt(header[:], at); err != nil {
 		return nil, fmt.Errorf("reading page %d: %w", id, err)
 	}
@@ -59,7 +59,7 @@ func children(file io.ReaderAt, pageSize int64, id, pages uint64) ([]uint64, err
 		return nil, fmt.Errorf("page %d is longer than the file", id)
 	case flags == leafFlag:
 		return nil, nil
-	case flags != branchFlag || count == 0 || count*branchEntry > (1+int64(overflow))*pageSize-pageHeader: //nolint:gosec // As above.
+	case flags != branchFlag || count == 0 || count*branchEntry > (1+int64(overflow))*pageSize-pageHeader: // As above.
 		return nil, fmt.Errorf("page %d is neither a branch nor a leaf", id)
 	}
 	entries := make([]byte, count*branchEntry)

@@ -128,6 +128,7 @@ func protobufHead(value []byte) Head {
 				head.APIVersion = string(data[:min(len(data), maxName+1)])
 			case typeMetaKind:
 				head.Kind = string(data[:min(len(data), maxName+1)])
+			default:
 			}
 			return nil
 		})
@@ -183,6 +184,7 @@ func parseKeyValue(message []byte) (keyValue, error) {
 			kv.key = data
 		case 5:
 			kv.value = data
+		default: // Revisions and the lease.
 		}
 		return nil
 	})

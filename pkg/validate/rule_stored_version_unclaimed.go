@@ -35,9 +35,9 @@ func checkStoredVersionUnclaimed(s *Subject) []Problem {
 	var problems []Problem
 	for _, count := range s.StoredUnreadable() {
 		problems = append(problems, Problem{
-			Path: "spec.versions",
+			Path:    "spec.versions",
 			Message: stored.Holds(count) + ", which spec.versions does not have: what is stored at it cannot be read",
-			Fix: "Add " + count.Version + " again, not served: " + s.Command("restore", count.Version) + " -f MANIFEST, then " + s.Command("migrate", ""),
+			Fix:     "Add " + count.Version + " again, not served: " + s.Command("restore", count.Version) + " -f MANIFEST, then " + s.Command("migrate", ""),
 		})
 	}
 	if s.Live() {
