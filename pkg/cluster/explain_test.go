@@ -123,7 +123,8 @@ func TestExplain(t *testing.T) {
 			name: "version is gone",
 			err: internal("StorageError: corrupt object, Code: 7, Key: /registry/stable.example.com/crontabs/a/x, ResourceVersion: 0, " +
 				"AdditionalErrorMsg: object not decodable revision=14: request to convert CR from an invalid group/version: stable.example.com/v1beta1"),
-			want: Failure{Reason: ReasonConversionFailed, Refused: true, By: v1alpha1.PartyConversion, Message: "/registry/stable.example.com/crontabs/a/x: request to convert CR from an invalid group/version: stable.example.com/v1beta1" + hintCorrupt},
+			want: Failure{Reason: ReasonConversionFailed, Refused: true, By: v1alpha1.PartyConversion, Message: "/registry/stable.example.com/crontabs/a/x: request to convert CR from an invalid group/version: stable.example.com/v1beta1" +
+				" (the server calls every object that it cannot convert corrupt; it is intact: kubectl crdver rescue crontabs.stable.example.com)"},
 		},
 		{
 			name: "managedFields name a version that is gone",

@@ -226,7 +226,7 @@ func (r *run) take(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.S
 		if r.step.Action == v1alpha1.ActionSetStorage {
 			r.flipped = r.Now()
 		}
-		return r.checkSpec(ctx, after, result)
+		return r.stopServing(ctx, left, r.checkSpec(ctx, after, result))
 	}
 	return fmt.Errorf("unknown action %q: the plan was made by another version of this tool", r.step.Action)
 }

@@ -93,9 +93,11 @@ func (r *run) roundTripRescued(ctx context.Context, c crd.CRD) error {
 }
 
 // stopServing takes the steps of a rescue that end the service of the versions,
-// where the rehearsal ends the run: they were served for it only.
+// where the rehearsal, or the first read at one of them, ends the run: they were
+// served for that only.
 func (r *run) stopServing(ctx context.Context, left []v1alpha1.Step, ended error) error {
-	if ended == nil || ctx.Err() != nil || r.plan.Intent.Verb != v1alpha1.VerbRescue {
+	serves := r.step.Action == v1alpha1.ActionServe || r.step.Action == v1alpha1.ActionRehearse
+	if ended == nil || ctx.Err() != nil || r.plan.Intent.Verb != v1alpha1.VerbRescue || !serves {
 		return ended
 	}
 	rehearsal := r.step
@@ -104,9 +106,16 @@ func (r *run) stopServing(ctx context.Context, left []v1alpha1.Step, ended error
 		if left[i].Action != v1alpha1.ActionUnserve {
 			continue
 		}
+		if found, err := r.Cluster.CRDs().Get(ctx, r.expected.Name); err == nil {
+			// The run may have ended before it served this one.
+			v := (crd.CRD{CustomResourceDefinition: found}).Version(left[i].Version)
+			if v == nil || !v.Served {
+				continue
+			}
+		}
 		r.step = &left[i]
 		if err := r.unserve(ctx, left[i:], &v1alpha1.StepReport{}); err != nil {
-			return fmt.Errorf("%w; %s is still served: %w", ended, r.step.Version, err)
+			return fmt.Errorf("%w; ending the service of %s: %w", ended, r.step.Version, err)
 		}
 	}
 	return ended

@@ -24,6 +24,9 @@ type Observations struct {
 	// Corrupt the objects that cannot be read for any other reason.
 	LostVersions []string
 	Corrupt      []UnreadableObject
+	// LostConversion is what the conversion webhook said to a made-up object at one
+	// of them, where it did not convert it.
+	LostConversion string
 	// LostObjects is how many objects the list named as stored at LostVersions;
 	// the server names a hundred at most, and ends the list there.
 	LostObjects int64

@@ -44,6 +44,9 @@ func (o *Observer) ForPlan(
 		o.webhooks(ctx, c, observations)
 		o.roundTrip(ctx, c, observations)
 	}
+	if options.Writes && c.ConversionStrategy() == apiextensionsv1.WebhookConverter {
+		o.lostConversion(ctx, c, observations)
+	}
 	for _, step := range p.Steps {
 		switch {
 		case step.Action == v1alpha1.ActionUnserve && !p.Intent.AllowOwnerReferences:

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/conversion/review"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 )
@@ -97,5 +99,26 @@ func (o *Observer) unknown(c crd.CRD, observations *lifecycle.Observations) {
 		observations.ObjectsError = lifecycle.Lost(c, observations.LostVersion) + ": " + lifecycle.Rescue(c, observations.LostVersion)
 	case len(observations.Corrupt) > 0 && observations.ObjectsError == "":
 		observations.ObjectsError = "the object " + observations.Corrupt[0].Name + " cannot be decoded: " + observations.Corrupt[0].Message
+	}
+}
+
+// lostConversion asks the conversion webhook whether it knows the versions that
+// are missing, with an object that is made up. No object can be read that is
+// stored at one; a webhook that wants more of an object is no worse for that.
+func (o *Observer) lostConversion(ctx context.Context, c crd.CRD, observations *lifecycle.Observations) {
+	for _, version := range observations.LostVersions {
+		converter, err := review.For(o.cluster, c)
+		if err == nil {
+			object := map[string]any{
+				"apiVersion": c.Spec.Group + "/" + version, "kind": c.Spec.Names.Kind,
+				"metadata": map[string]any{"name": "made-up", "uid": "00000000-0000-0000-0000-000000000000"},
+				"spec":     map[string]any{},
+			}
+			_, err = converter.Convert(ctx, []map[string]any{object}, c.Spec.Group+"/"+c.StorageVersion())
+		}
+		if err != nil {
+			observations.LostConversion = fmt.Sprintf("%s to %s: %s", version, c.StorageVersion(), cluster.Explain(err).Message)
+			return
+		}
 	}
 }

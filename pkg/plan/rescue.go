@@ -237,6 +237,9 @@ func (b *builder) showLosses(versions []string) {
 		rehearsal.Why += fmt.Sprintf("; objects are compared as they are at %s and after the rewrite; where it ends the run, %[1]s is unserved at once",
 			join(versions))
 	}
+	if why := b.state.Observations.LostConversion; why != "" {
+		b.warn("the conversion webhook did not convert an object that was made up: %s", why)
+	}
 	if b.state.Webhook() {
 		b.warn("objects are converted by a webhook: it has to know %s, or nothing can be read nor rewritten", join(versions))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func (b *bed) lose(t *testing.T, c *apiextensionsv1.CustomResourceDefinition, n 
 	t.Helper()
 	group := c.Spec.Group
 	name := b.createCRD(t, c)
-	for _, version := range []string{"v1", "v1alpha1", "v1alpha2"} {
+	for _, version := range []string{"v1", "v1beta1", "v1alpha1", "v1alpha2"} {
 		if testbed.Version(c, version) == nil {
 			continue
 		}
@@ -225,4 +226,60 @@ func TestRescueKilled(t *testing.T) {
 			b.wantContents(t, group, contents)
 		})
 	}
+}
+
+// TestRescueStepByStep has more objects at one missing version than the server
+// names, so that the other one is not known at first, and a saved plan.
+func TestRescueStepByStep(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group = "many.example.com"
+	name := b.lose(t, crontabs(group, "v1", "v1alpha1", "v1alpha2"), 101)
+	contents := b.contents(t, group)
+	got := b.must(t, 4, "rescue", name, "--yes")
+	contains(t, got.stderr, "objects are also stored at v1alpha2", "nothing was rewritten")
+	b.wantContents(t, group, contents)
+	b.wantVersions(t, name, []string{"v1 storage", "v1alpha1 unserved"}, []string{"v1", "v1alpha1"})
+	plan := filepath.Join(t.TempDir(), "plan.yaml")
+	b.must(t, 0, "rescue", name, "--plan-out", plan)
+	b.must(t, 0, "apply", "-f", plan, "--yes")
+	b.wantVersions(t, name, []string{"v1 storage"}, []string{"v1"})
+	b.wantStored(t, group, map[string]int{"v1": len(contents)})
+	b.wantContents(t, group, contents)
+	contains(t, b.must(t, 3, "apply", "-f", plan, "--yes").stderr, "stale")
+}
+
+// TestRescueWebhook has a conversion webhook, and looks at every CRD without
+// being told which.
+func TestRescueWebhook(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group = "hooked.example.com"
+	converter, err := testbed.StartConverter(t.Context(), testbed.ConverterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(converter.Stop)
+	c := crontabs(group, "v1", "v1beta1")
+	c.Spec.Conversion = converter.Conversion("v1")
+	name := b.lose(t, c, 2)
+	contents := b.contents(t, group)
+	b.createCRD(t, crontabs("sound.example.com", "v1"))
+	// One that does not convert: nothing is rewritten, and the version is unserved.
+	converter.SetFault(testbed.FaultWrongVersion)
+	got := b.run(t, "rescue", "--yes", "--until", "migrate")
+	if got.code == 0 {
+		t.Errorf("without a webhook that converts: %s", got)
+	}
+	contains(t, got.stderr, "did not convert an object that was made up: v1beta1 to v1: ")
+	b.wantContents(t, group, contents)
+	if v := testbed.Version(b.crd(t, name), "v1beta1"); v != nil && v.Served {
+		t.Error("v1beta1 is still served")
+	}
+	converter.SetFault("")
+	got = b.must(t, 0, "rescue", "--yes", "--until", "migrate")
+	contains(t, got.stderr, "objects are converted by a webhook: it has to know v1beta1")
+	b.wantVersions(t, name, []string{"v1 storage", "v1beta1 unserved"}, []string{"v1", "v1beta1"})
+	b.wantStored(t, group, map[string]int{"v1": len(contents)})
+	b.wantContents(t, group, contents)
 }
