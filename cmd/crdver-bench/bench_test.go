@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -27,11 +26,9 @@ func TestMain(m *testing.M) {
 		err = bench.Main(context.Background(), os.Args[2:], os.Stdout)
 	default:
 		m.Run()
-		return
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		panic(err) // Who started it sees it fail, and why.
 	}
 }
 
@@ -139,7 +136,7 @@ func TestRelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer echo.Close()
+	t.Cleanup(func() { _ = echo.Close() })
 	go func() {
 		for conn, err := echo.Accept(); err == nil; conn, err = echo.Accept() {
 			go func() { _, _ = io.Copy(conn, conn) }()
@@ -155,7 +152,7 @@ func TestRelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { _ = conn.Close() })
 	begin := time.Now()
 	go func() { _, _ = conn.Write(make([]byte, size)) }()
 	buffer := make([]byte, size)

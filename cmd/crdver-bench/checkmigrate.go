@@ -119,17 +119,8 @@ func checkMemory(ctx context.Context, o options, dir string) ([]Budget, error) {
 	var seconds float64
 	for _, count := range []int64{fewObjects, manyObjects} {
 		f.say("going over %d made-up objects", count)
-		server, err := startSynthetic(ctx, count)
+		outcome, err := f.passOverSynthetic(ctx, count)
 		if err != nil {
-			return nil, err
-		}
-		kubeconfig := filepath.Join(dir, "synthetic.kubeconfig")
-		err = testbed.WriteKubeconfig(kubeconfig, server.config())
-		if err != nil {
-			return nil, errors.Join(err, server.close())
-		}
-		outcome, err := f.runClient(ctx, bench.Request{Way: bench.WayEngine, Kubeconfig: kubeconfig, Resource: testbed.CronTabResource(newVersion)})
-		if err := errors.Join(err, server.close()); err != nil {
 			return nil, err
 		}
 		if outcome.Objects != count {
@@ -144,4 +135,18 @@ func checkMemory(ctx context.Context, o options, dir string) ([]Budget, error) {
 		atMost("memory-same", what, many/few, sameMemory, "the same", measured),
 		atMost("memory", what, max(few, many), maxMemoryMegabytes, "under 150 MB", measured),
 	}, nil
+}
+
+// passOverSynthetic runs a pass of the engine over made-up objects.
+func (f *field) passOverSynthetic(ctx context.Context, count int64) (bench.Outcome, error) {
+	server, err := startSynthetic(ctx, count)
+	if err != nil {
+		return bench.Outcome{}, err
+	}
+	defer server.close()
+	kubeconfig := filepath.Join(f.dir, "synthetic.kubeconfig")
+	if err := testbed.WriteKubeconfig(kubeconfig, server.config()); err != nil {
+		return bench.Outcome{}, err
+	}
+	return f.runClient(ctx, bench.Request{Way: bench.WayEngine, Kubeconfig: kubeconfig, Resource: testbed.CronTabResource(newVersion)})
 }

@@ -41,7 +41,7 @@ func contestants() []contestant {
 	all := []contestant{
 		{ID: idEngine, Title: "**crdver**, one pass", request: bench.Request{Way: bench.WayEngine}},
 		{
-			ID: idCommand, Title: "`kubectl crdver migrate`: plan, barrier, rewrite, verify, trim",
+			ID: idCommand, Title: "`kubectl crdver migrate`: plan, rehearsal of up to 1,000 objects, barrier, rewrite, verify, trim",
 			command: []string{"migrate", "crontabs.stable.example.com", "--yes", "--progress", "none"},
 		},
 		{ID: "list-put", Title: "serial, PUT of the listed object", serial: true, request: bench.Request{Way: bench.WayListPut, Namespace: shareSome}},

@@ -49,10 +49,9 @@ func (s *synthetic) config() *rest.Config {
 	return &rest.Config{Host: s.server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: certificate}}
 }
 
-func (s *synthetic) close() error {
+func (s *synthetic) close() {
 	s.server.CloseClientConnections()
 	s.server.Close()
-	return nil
 }
 
 // list answers a page. The continue token is the number of objects before it.
