@@ -109,14 +109,6 @@ func freshOf(config *rest.Config) (rest.Interface, func(), error) {
 	return raw, func() { utilnet.CloseIdleConnectionsFor(client.Transport) }, nil
 }
 
-// connection returns the shared client, or one with a connection of its own.
-func (c *Cluster) connection(fresh bool) (rest.Interface, func(), error) {
-	if fresh {
-		return c.fresh()
-	}
-	return c.raw, func() {}, nil
-}
-
 // getJSON reads a path as JSON. It is sent once.
 func getJSON(ctx context.Context, client rest.Interface, accept string, params map[string]string, path ...string) (body []byte, contentType string, err error) {
 	request := client.Get().AbsPath(path...).SetHeader("Accept", accept).MaxRetries(0)

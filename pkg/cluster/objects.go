@@ -24,6 +24,20 @@ const (
 type objects struct {
 	cluster  *Cluster
 	resource schema.GroupVersionResource
+	// pool, if not nil, has the connections to use instead of the shared one.
+	pool *pool
+}
+
+// connection returns the shared client, or one with a connection of its own, and
+// a function to call when it is no longer used.
+func (o objects) connection(fresh bool) (rest.Interface, func(), error) {
+	switch {
+	case fresh:
+		return o.cluster.fresh()
+	case o.pool != nil:
+		return o.pool.connection()
+	}
+	return o.cluster.raw, func() {}, nil
 }
 
 // Objects implements [Interface].
@@ -34,7 +48,7 @@ func (c *Cluster) Objects(resource schema.GroupVersionResource) Objects {
 func (o objects) Resource() schema.GroupVersionResource { return o.resource }
 
 func (o objects) ListMetadata(ctx context.Context, options PageOptions) (*metav1.PartialObjectMetadataList, error) {
-	client, done, err := o.cluster.connection(options.FreshConnection)
+	client, done, err := o.connection(options.FreshConnection)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +83,7 @@ func (o objects) GetMetadata(ctx context.Context, key types.NamespacedName) (*me
 }
 
 func (o objects) PatchMetadata(ctx context.Context, key types.NamespacedName, request PatchRequest) (*metav1.PartialObjectMetadata, error) {
-	client, done, err := o.cluster.connection(request.FreshConnection)
+	client, done, err := o.connection(request.FreshConnection)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +99,7 @@ func (o objects) PatchMetadata(ctx context.Context, key types.NamespacedName, re
 }
 
 func (o objects) List(ctx context.Context, options PageOptions) (*unstructured.UnstructuredList, error) {
-	client, done, err := o.cluster.connection(options.FreshConnection)
+	client, done, err := o.connection(options.FreshConnection)
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +112,13 @@ func (o objects) List(ctx context.Context, options PageOptions) (*unstructured.U
 }
 
 func (o objects) Get(ctx context.Context, key types.NamespacedName) (*unstructured.Unstructured, error) {
+	client, done, err := o.connection(false)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	object := &unstructured.Unstructured{}
-	request := o.cluster.raw.Get().AbsPath(o.path(key.Namespace, key.Name)...).
+	request := client.Get().AbsPath(o.path(key.Namespace, key.Name)...).
 		SetHeader("Accept", runtime.ContentTypeJSON).
 		MaxRetries(0)
 	if err := decodeObject(request.Do(ctx), object); err != nil {
@@ -109,7 +128,7 @@ func (o objects) Get(ctx context.Context, key types.NamespacedName) (*unstructur
 }
 
 func (o objects) Patch(ctx context.Context, key types.NamespacedName, request PatchRequest) (*unstructured.Unstructured, error) {
-	client, done, err := o.cluster.connection(request.FreshConnection)
+	client, done, err := o.connection(request.FreshConnection)
 	if err != nil {
 		return nil, err
 	}

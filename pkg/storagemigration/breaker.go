@@ -84,6 +84,13 @@ func (b *breaker) enter(ctx context.Context, failed bool) (try bool, err error) 
 	}
 }
 
+// open tells whether the webhook is held to be down.
+func (b *breaker) open() bool {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return !b.since.IsZero()
+}
+
 // answered notes that the webhook answered. It returns how long it was down if it
 // was.
 func (b *breaker) answered() time.Duration {

@@ -3,10 +3,12 @@ package storagemigration
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 )
@@ -18,18 +20,51 @@ const pageBytes = 4 << 20
 // minPageSize keeps the number of requests bearable when objects are that large.
 const minPageSize = 25
 
+// listed is an object on the queue, with its number in the order of the list.
+type listed struct {
+	*metav1.PartialObjectMetadata
+	number int64
+}
+
+// listAll puts the objects of all lists on the queue: those of the namespaces that
+// go first, and, if none of these failed, the rest.
+func (p *pass) listAll(run, requests context.Context, queue chan<- listed) error {
+	for _, namespace := range p.options.NamespacesFirst {
+		if err := p.list(run, requests, queue, namespace, true); err != nil {
+			return err
+		}
+	}
+	if len(p.options.NamespacesFirst) > 0 {
+		p.pending.Wait()
+		if p.unwell.Load() {
+			p.heldBack()
+			return nil
+		}
+	}
+	return p.list(run, requests, queue, p.options.Namespace, false)
+}
+
+// heldBack notes that the rest is left alone.
+func (p *pass) heldBack() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.result.HeldBack = true
+}
+
 // list puts the objects of all pages on the queue.
-func (p *pass) list(run, requests context.Context, queue chan<- *metav1.PartialObjectMetadata) error {
+func (p *pass) list(run, requests context.Context, queue chan<- listed, namespace string, first bool) error {
 	options := cluster.PageOptions{
-		Namespace:     p.options.Namespace,
+		Namespace:     namespace,
 		LabelSelector: p.options.LabelSelector,
 		Limit:         p.options.PageSize,
+	}
+	if p.bandwidth != nil {
+		options.Limit = min(options.Limit, minPageSize) // Until it is known how large the objects are.
 	}
 	selector, err := labels.Parse(options.LabelSelector)
 	if err != nil {
 		return fmt.Errorf("reading the label selector: %w", err)
 	}
-	seen := int64(0)
 	for {
 		page, err := p.page(run, requests, options)
 		if cluster.Initializing(err) && options.LabelSelector != "" {
@@ -49,22 +84,9 @@ func (p *pass) list(run, requests context.Context, queue chan<- *metav1.PartialO
 		if err != nil {
 			return err // It says what was listed.
 		}
-		seen += int64(len(page.Items))
-		p.setTotal(seen, page.RemainingItemCount)
-		options.Limit = nextLimit(options.Limit, p.options.PageSize, page)
-		for i := range page.Items {
-			object := &page.Items[i]
-			if !selector.Matches(labels.Set(object.Labels)) || p.options.Filter != nil && !p.options.Filter(object) {
-				continue
-			}
-			if p.slim {
-				object = slim(object) // Lets go of the page.
-			}
-			select {
-			case queue <- object:
-			case <-run.Done():
-				return ended(run)
-			}
+		options.Limit = p.nextLimit(options.Limit, page)
+		if err := p.enqueue(run, queue, page, selector, first); err != nil {
+			return err
 		}
 		// Only an empty token ends a list: pages may be short, or empty.
 		if options.Continue = page.Continue; options.Continue == "" {
@@ -73,13 +95,65 @@ func (p *pass) list(run, requests context.Context, queue chan<- *metav1.PartialO
 	}
 }
 
+// enqueue puts the objects of a page on the queue, but for those that are done.
+func (p *pass) enqueue(
+	run context.Context, queue chan<- listed, page *metav1.PartialObjectMetadataList, selector labels.Selector, first bool,
+) error {
+	gone := func(object *metav1.PartialObjectMetadata) bool { // Over in its turn.
+		return !first && slices.Contains(p.options.NamespacesFirst, object.Namespace)
+	}
+	for i := range page.Items {
+		if !gone(&page.Items[i]) {
+			p.seen++
+		}
+	}
+	p.setTotal(p.seen, page.RemainingItemCount)
+	for i := range page.Items {
+		object := &page.Items[i]
+		if gone(object) || !selector.Matches(labels.Set(object.Labels)) || p.options.Filter != nil && !p.options.Filter(object) {
+			continue
+		}
+		if p.slim {
+			object = slim(object) // Lets go of the page.
+		}
+		p.taken++
+		item := listed{PartialObjectMetadata: object}
+		if !first { // The order of the mark is that of the one list of all.
+			item.number = p.watermark.list(keyOf(object))
+			if p.skips(object) {
+				p.count(object, OutcomeCurrent, nil)
+				p.watermark.done(item.number, true)
+				continue
+			}
+		}
+		p.pending.Add(1)
+		select {
+		case queue <- item:
+		case <-run.Done():
+			p.pending.Done()
+			return ended(run)
+		}
+	}
+	return nil
+}
+
+// skips tells whether an earlier pass of the same migration is done with an object.
+func (p *pass) skips(object *metav1.PartialObjectMetadata) bool {
+	through := p.options.SkipThrough
+	return through.Name != "" && compareKeys(keyOf(object), through) <= 0
+}
+
+func keyOf(object *metav1.PartialObjectMetadata) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+}
+
 // page reads one page, again and again for a while if the server cannot produce
 // it because it cannot convert an object: a conversion webhook may be coming up.
 func (p *pass) page(run, requests context.Context, options cluster.PageOptions) (*metav1.PartialObjectMetadataList, error) {
 	began := time.Now()
 	for attempt := 0; ; attempt++ {
 		var page *metav1.PartialObjectMetadataList
-		err := p.send(run, requests, func(ctx context.Context) (err error) {
+		err := p.send(run, requests, unweighed, func(ctx context.Context) (err error) {
 			page, err = p.objects.ListMetadata(ctx, options)
 			if cluster.Initializing(err) && options.LabelSelector == "" {
 				if cause := p.listCause(ctx); cause != nil {
@@ -115,13 +189,18 @@ func (p *pass) listCause(ctx context.Context) error {
 	return err
 }
 
-// nextLimit makes pages smaller where objects carry much metadata.
-func nextLimit(limit, most int64, page *metav1.PartialObjectMetadataList) int64 {
+// nextLimit makes pages smaller where objects carry much metadata, and where a
+// page would take up the bandwidth of more than a second.
+func (p *pass) nextLimit(limit int64, page *metav1.PartialObjectMetadataList) int64 {
 	if len(page.Items) == 0 {
 		return limit
 	}
+	most := int64(pageBytes)
+	if p.bandwidth != nil {
+		most = min(most, p.options.MaxBandwidth)
+	}
 	perObject := max(1, int64(page.Size()/len(page.Items)))
-	return min(most, max(minPageSize, pageBytes/perObject))
+	return min(p.options.PageSize, max(minPageSize, most/perObject))
 }
 
 // slim copies what the no-op patch and a report need of an object.

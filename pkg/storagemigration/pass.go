@@ -28,10 +28,16 @@ type PassOptions struct {
 	Filter func(object *metav1.PartialObjectMetadata) bool
 	// PageSize is the number of objects in a request of the list; 0 means 500.
 	PageSize int64
-	// Concurrency is the number of requests in flight; 0 means 16.
+	// Concurrency is the number of requests in flight; 0 lets the pass find out
+	// how many the server can do with, from 8 up to MaxConcurrency.
 	Concurrency int
+	// MaxConcurrency bounds what it finds out; 0 means 128.
+	MaxConcurrency int
 	// QPS limits the requests per second; 0 means no limit.
 	QPS float32
+	// MaxBandwidth limits the bytes per second on the wire, sent and received; 0
+	// means no limit.
+	MaxBandwidth int64
 	// RetryFor bounds how long a request is sent again while the server is
 	// unavailable or asks to wait; 0 means two minutes.
 	RetryFor time.Duration
@@ -58,6 +64,20 @@ type PassOptions struct {
 	Patch func(object *metav1.PartialObjectMetadata) (body []byte, skip bool, err error)
 	// PatchType is the type of the patches; empty means a merge patch.
 	PatchType types.PatchType
+	// Subresource is what the patches go through: "status", to pass by what is
+	// registered for writes of the resource itself, or nothing.
+	Subresource string
+	// NamespacesFirst are gone over before the rest, which is left alone if an
+	// object in them fails.
+	NamespacesFirst []string
+	// SkipThrough is a watermark of an earlier pass over the same objects for the
+	// same storage version, after the barrier: the objects up to it count as
+	// current without a request. Verify ignores it.
+	SkipThrough types.NamespacedName
+	// Watermark is told now and then, and at the end, up to which object, in the
+	// order of the list, all are done. It is not called twice at once. Nil means
+	// nobody.
+	Watermark func(through types.NamespacedName)
 	// Observe is told what came of each object. It is called from several
 	// goroutines. Nil means nobody.
 	Observe func(object *metav1.PartialObjectMetadata, outcome Outcome)
@@ -75,7 +95,7 @@ type PassOptions struct {
 
 func (o PassOptions) withDefaults() PassOptions {
 	o.PageSize = or(o.PageSize, 500)
-	o.Concurrency = or(o.Concurrency, 16)
+	o.MaxConcurrency = or(o.MaxConcurrency, defaultMaxConcurrency)
 	o.RetryFor = or(o.RetryFor, 2*time.Minute)
 	o.ListFor = or(o.ListFor, 10*time.Second)
 	o.WebhookPatience = or(o.WebhookPatience, patience)
@@ -85,6 +105,12 @@ func (o PassOptions) withDefaults() PassOptions {
 	o.Examples = or(o.Examples, 5)
 	return o
 }
+
+// defaultMaxConcurrency is more than any server was seen to gain from.
+const defaultMaxConcurrency = 128
+
+// workers is the number of objects in work, whether on the wire or waiting.
+func (o PassOptions) workers() int { return or(o.Concurrency, o.MaxConcurrency) }
 
 func or[T comparable](value, fallback T) T {
 	var zero T
@@ -126,6 +152,9 @@ type PassResult struct {
 	// Complete says that all pages of all namespaces were seen, without a
 	// selector, and that each object has an outcome.
 	Complete bool
+	// HeldBack says that an object in the namespaces that go first failed, so that
+	// the rest was left alone.
+	HeldBack bool
 	// Rewritten are a few of the rewritten objects.
 	Rewritten []types.NamespacedName
 }
@@ -153,10 +182,35 @@ func Pass(ctx context.Context, objects cluster.Objects, options PassOptions) (Pa
 	if p.options.Patch == nil {
 		p.options.Patch = NoOpPatch
 	}
+	p.gate = newGate(newWindow(p.options.Concurrency, p.options.MaxConcurrency))
 	if p.options.QPS > 0 {
 		p.limiter = flowcontrol.NewTokenBucketRateLimiter(p.options.QPS, max(1, int(p.options.QPS/10)))
 	}
+	disconnect, err := p.connect()
+	if err != nil {
+		return PassResult{}, err
+	}
+	defer disconnect()
 	return p.run(ctx)
+}
+
+// connect gives the pass connections of its own: as many as the window asks for,
+// so that the number of streams in one is no limit, and others than those of the
+// pass before, so that a load balancer may lead them to other servers.
+func (p *pass) connect() (disconnect func(), err error) {
+	pooled, ok := p.objects.(cluster.Pooled)
+	if !ok {
+		if p.options.MaxBandwidth > 0 {
+			return nil, fmt.Errorf("limiting the bandwidth of %s: its connections cannot be counted", objectsName(p.objects))
+		}
+		return func() {}, nil
+	}
+	pool := pooled.Pool()
+	p.objects = pool
+	if p.options.MaxBandwidth > 0 {
+		p.bandwidth = newBandwidth(p.options.MaxBandwidth, pool.Carried)
+	}
+	return pool.Close, nil
 }
 
 // pass is the state of one pass. Its size does not depend on the number of
@@ -166,12 +220,22 @@ type pass struct {
 	options PassOptions
 	limiter flowcontrol.RateLimiter
 	breaker *breaker
+	gate    *gate
+	// bandwidth is nil without a limit.
+	bandwidth *bandwidth
+	watermark watermark
 	// slim says that nobody needs more of an object than its name and versions.
 	slim bool
 	// stop ends the pass early, for a reason.
 	stop context.CancelCauseFunc
 
-	inFlight atomic.Int64
+	// seen is the number of objects on the pages so far, taken that of those that
+	// must come to an outcome.
+	seen, taken int64
+	// pending are the objects on the queue and in work.
+	pending sync.WaitGroup
+	// unwell says that an object in the namespaces that go first failed.
+	unwell atomic.Bool
 	// answered is when the server last answered anything but "come back later".
 	answered atomic.Int64
 	// given up are the objects that were retried for as long as allowed.
@@ -195,24 +259,27 @@ func (p *pass) run(ctx context.Context) (PassResult, error) {
 	defer abandon()
 	defer context.AfterFunc(run, func() { time.AfterFunc(p.options.Grace, abandon) })()
 
-	stopProgress := p.reportProgress()
+	stopProgress, stopWatermark := p.reportProgress(), p.tellWatermark()
 
 	// As many as a page, so that the next page is read while this one is worked
 	// off.
-	queue := make(chan *metav1.PartialObjectMetadata, p.options.PageSize)
+	queue := make(chan listed, p.options.PageSize)
 	var workers sync.WaitGroup
-	for range p.options.Concurrency {
+	for range p.options.workers() {
 		workers.Go(func() {
 			for object := range queue {
+				well := false
 				if run.Err() == nil { // Otherwise it is only taken off the queue.
-					p.rewrite(run, requests, object)
+					well = p.rewrite(run, requests, object.PartialObjectMetadata)
 				}
+				p.over(object, well)
 			}
 		})
 	}
-	listErr := p.list(run, requests, queue)
+	listErr := p.listAll(run, requests, queue)
 	close(queue)
 	workers.Wait()
+	stopWatermark()
 	stopProgress()
 
 	result := p.finish()
@@ -223,30 +290,45 @@ func (p *pass) run(ctx context.Context) (PassResult, error) {
 	if listErr != nil {
 		return result, listErr
 	}
-	result.Complete = p.options.Namespace == "" && p.options.LabelSelector == "" && p.options.Filter == nil
+	if got := result.Counts.Listed; got != p.taken {
+		return result, fmt.Errorf("going over the objects of %s: %d of %d have no outcome", objectsName(p.objects), p.taken-got, p.taken)
+	}
+	result.Complete = p.options.Namespace == "" && p.options.LabelSelector == "" && p.options.Filter == nil && !result.HeldBack
 	return result, nil
 }
 
-// rewrite sends the patch of one object and counts what came of it.
-func (p *pass) rewrite(run, requests context.Context, object *metav1.PartialObjectMetadata) {
+// over notes that an object is off the queue, and whether it is done.
+func (p *pass) over(object listed, well bool) {
+	if object.number > 0 {
+		p.watermark.done(object.number, well)
+	} else if !well {
+		p.unwell.Store(true)
+	}
+	p.pending.Done()
+}
+
+// rewrite sends the patch of one object and counts what came of it. It returns
+// whether the object needs no other attempt.
+func (p *pass) rewrite(run, requests context.Context, object *metav1.PartialObjectMetadata) (well bool) {
 	body, skip, err := p.options.Patch(object)
 	if err != nil {
 		p.count(object, OutcomeFailed, fmt.Errorf("making the patch: %w", err))
-		return
+		return false
 	}
 	if skip {
 		p.count(object, OutcomeCurrent, nil)
-		return
+		return true
 	}
 	key := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 	request := cluster.PatchRequest{
 		Type:         p.options.PatchType,
 		Body:         body,
+		Subresource:  p.options.Subresource,
 		DryRun:       p.options.DryRun,
 		FieldManager: p.options.FieldManager,
 	}
 	var patched *metav1.PartialObjectMetadata
-	err = p.send(run, requests, func(ctx context.Context) (err error) {
+	err = p.send(run, requests, weighed, func(ctx context.Context) (err error) {
 		patched, err = p.objects.PatchMetadata(ctx, key, request)
 		return err
 	})
@@ -257,16 +339,19 @@ func (p *pass) rewrite(run, requests context.Context, object *metav1.PartialObje
 	case err == nil:
 		p.count(object, OutcomeRewritten, nil)
 	case isInterrupted(err):
-		// Nobody knows what the server did; the object has no outcome.
+		return false // Nobody knows what the server did; the object has no outcome.
 	case apierrors.IsNotFound(err) && p.about(err, object):
 		p.count(object, OutcomeDeleted, nil)
 	case apierrors.IsConflict(err) && p.about(err, object):
 		p.count(object, OutcomeChanged, nil)
 	case errors.As(err, &gaveUp):
 		p.giveUp(object, gaveUp)
+		return false
 	default:
 		p.count(object, OutcomeFailed, err)
+		return false
 	}
+	return true
 }
 
 // about tells whether a 404 or 409 is the server's word about the object.
@@ -274,12 +359,15 @@ func (p *pass) about(err error, object *metav1.PartialObjectMetadata) bool {
 	return cluster.AboutObject(err, p.objects.Resource().Resource, object.Name)
 }
 
+// maxGivenUp are the objects that an adaptive pass gives up on before it ends.
+const maxGivenUp = 16
+
 // giveUp decides whether one object is in trouble, or the server.
 func (p *pass) giveUp(object *metav1.PartialObjectMetadata, err *gaveUpError) {
 	// Without any answer since the first attempt, going on would mean to wait as
-	// long for each of the objects that are left. So would as many objects as
-	// there are workers that are told to come back later again and again.
-	if p.answered.Load() < err.began.UnixNano() || p.givenUp.Add(1) >= int64(p.options.Concurrency) {
+	// long for each of the objects that are left. So would many objects that are
+	// told to come back later again and again.
+	if p.answered.Load() < err.began.UnixNano() || p.givenUp.Add(1) >= int64(or(p.options.Concurrency, maxGivenUp)) {
 		p.stop(err)
 		return
 	}

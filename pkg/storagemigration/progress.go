@@ -3,7 +3,6 @@ package storagemigration
 import (
 	"cmp"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -17,28 +16,11 @@ func (p *pass) reportProgress() (stop func()) {
 	if p.options.Progress == nil {
 		return func() {}
 	}
-	done := make(chan struct{})
-	var reporter sync.WaitGroup
-	reporter.Go(func() {
-		ticker := time.NewTicker(progressInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				p.options.Progress(p.progress())
-			case <-done:
-				return
-			}
-		}
-	})
-	return func() {
-		close(done)
-		reporter.Wait()
-		p.options.Progress(p.progress())
-	}
+	return every(progressInterval, func() { p.options.Progress(p.progress()) })
 }
 
 func (p *pass) progress() v1alpha1.Progress {
+	inFlight, limit := p.gate.state()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	counts := p.result.Counts
@@ -46,7 +28,8 @@ func (p *pass) progress() v1alpha1.Progress {
 	return v1alpha1.Progress{
 		Counts:     counts,
 		Total:      p.total,
-		InFlight:   int(p.inFlight.Load()),
+		InFlight:   inFlight,
+		Limit:      limit,
 		Rate:       rate,
 		ETASeconds: left,
 		Pass:       p.options.Number,

@@ -42,33 +42,41 @@ func isInterrupted(err error) bool {
 	return errors.As(err, &interrupted)
 }
 
+// weight says whether the time that a request takes tells something about the
+// server: that of a patch does, that of a page depends on what is in it.
+type weight bool
+
+const (
+	weighed   weight = true
+	unweighed weight = false
+)
+
 // send sends a request until there is an answer that another attempt would not
 // change. run ends the waiting and the attempts; requests ends the request that
 // is in flight. Every request here may be sent twice: a LIST changes nothing, and
 // a patch carries the resourceVersion, so that the second of two that both
 // arrived is refused with 409.
-func (p *pass) send(run, requests context.Context, call func(context.Context) error) error {
-	began := time.Now()
-	var down outage
+func (p *pass) send(run, requests context.Context, weight weight, call func(context.Context) error) error {
+	var (
+		began, tried time.Time
+		down         outage
+	)
 	defer func() {
 		if down.attempts > 0 {
 			p.breaker.leave()
 		}
 	}()
 	for attempt := 0; ; attempt++ {
-		try, err := p.breaker.enter(run, down.attempts > 0)
+		ticket, try, err := p.admit(run, attempt > 0, down.attempts > 0)
 		if err != nil {
 			return err
 		}
-		if p.limiter != nil {
-			if err := p.limiter.Wait(run); err != nil {
-				return &interruptedError{cause: err}
-			}
-		}
-		if run.Err() != nil {
-			return &interruptedError{cause: ended(run)}
+		if attempt == 0 {
+			began = ticket.sent // The time before, it waited for others.
 		}
 		err = p.attempt(requests, call)
+		p.dismiss(ticket, p.verdict(err, weight, attempt, tried), cluster.RetryAfter(err))
+		tried = ticket.sent
 		if requests.Err() != nil {
 			if try {
 				p.breaker.next(true)
@@ -99,6 +107,97 @@ func (p *pass) send(run, requests context.Context, call func(context.Context) er
 	}
 }
 
+// admit waits until a request may be sent: the conversion webhook answers, and
+// the rate, the bandwidth and the window have room for it.
+func (p *pass) admit(run context.Context, again, failed bool) (t *ticket, try bool, err error) {
+	for {
+		if try, err = p.breaker.enter(run, failed); err != nil {
+			return nil, false, err
+		}
+		if t, err = p.room(run, again); err != nil {
+			return nil, false, err
+		}
+		if try || !p.breaker.open() {
+			break
+		}
+		// The webhook went away while this request waited: it is not asked once
+		// for each of them.
+		p.dismiss(t, verdictNone, 0)
+	}
+	if run.Err() != nil {
+		p.dismiss(t, verdictNone, 0)
+		return nil, false, &interruptedError{cause: ended(run)}
+	}
+	return t, try, nil
+}
+
+// room waits until the rate, the bandwidth and the window have room.
+func (p *pass) room(run context.Context, again bool) (*ticket, error) {
+	if p.limiter != nil {
+		if p.limiter.Wait(run) != nil {
+			// The limiter knows in advance that the deadline of the context will come
+			// first, and does not wait for it. An object must not be passed over for
+			// that while the pass still seems to be well.
+			<-run.Done()
+			return nil, &interruptedError{cause: ended(run)}
+		}
+	}
+	if p.bandwidth != nil {
+		if err := p.bandwidth.enter(run); err != nil {
+			return nil, err
+		}
+	}
+	t, err := p.gate.enter(run, again)
+	if err != nil && p.bandwidth != nil {
+		p.bandwidth.leave()
+	}
+	return t, err
+}
+
+// dismiss gives the room of a request back.
+func (p *pass) dismiss(t *ticket, v verdict, retryAfter time.Duration) {
+	t.leave(v, retryAfter)
+	if p.bandwidth != nil {
+		p.bandwidth.leave()
+	}
+}
+
+// verdict tells what an answer says about the server.
+func (p *pass) verdict(err error, weight weight, attempt int, tried time.Time) verdict {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return verdictNone
+	case strained(err):
+		// Others were answered since this request was last tried, more than once:
+		// it is the object that is in trouble, and the others need not suffer.
+		if attempt > 1 && p.answered.Load() > tried.UnixNano() {
+			return verdictNone
+		}
+		return verdictStrained
+	case weight == weighed:
+		return verdictFine
+	}
+	return verdictNone
+}
+
+// strained tells whether an error may come from too many requests at a time: the
+// server, or a webhook that it calls for each of them, did not answer or asked to
+// wait.
+func strained(err error) bool {
+	switch {
+	case err == nil, cluster.Initializing(err): // Fact 14: that one says nothing of the load.
+		return false
+	case again(err):
+		return true
+	}
+	switch cluster.Explain(err).Reason {
+	case cluster.ReasonUnavailable, cluster.ReasonConversionFailed:
+		return true
+	default:
+		return false
+	}
+}
+
 // ended returns why a context ended. Whatever cause somebody gave it, errors.Is
 // finds context.Canceled or context.DeadlineExceeded, unless the pass itself gave
 // up.
@@ -114,8 +213,6 @@ func ended(ctx context.Context) error {
 func (p *pass) attempt(requests context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(requests, attemptTimeout)
 	defer cancel()
-	p.inFlight.Add(1)
-	defer p.inFlight.Add(-1)
 	return call(ctx)
 }
 

@@ -162,6 +162,9 @@ type Progress struct {
 	Total int64 `json:"total"`
 	// InFlight is the number of requests on the wire.
 	InFlight int `json:"inFlight"`
+	// Limit is how many may be by now; it grows and shrinks with what the server
+	// can do. Absent where nothing is limited.
+	Limit int `json:"limit,omitempty"`
 	// Rate is the number of objects per second, smoothed; absent if it is not
 	// known yet.
 	Rate float64 `json:"rate,omitempty"`
