@@ -65,7 +65,7 @@ func (o objects) ListMetadata(ctx context.Context, options PageOptions) (*metav1
 }
 
 func (o objects) GetMetadata(ctx context.Context, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
-	client, done, err := o.cluster.connection(false)
+	client, done, err := o.connection(false)
 	if err != nil {
 		return nil, err
 	}

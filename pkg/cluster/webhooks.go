@@ -33,6 +33,8 @@ type AdmissionWebhook struct {
 	Name    string
 	Kind    WebhookKind
 	Timeout time.Duration
+	// Status says that it is called when the status subresource is updated.
+	Status bool
 }
 
 // String returns "guard/validate.example.com (validating, timeout 10s)".
@@ -52,6 +54,9 @@ func (c *Cluster) AdmissionWebhooks(ctx context.Context, resource schema.GroupVe
 			return
 		}
 		webhook := AdmissionWebhook{Name: configuration + "/" + name, Kind: kind, Timeout: defaultWebhookTimeout}
+		webhook.Status = slices.ContainsFunc(rules, func(rule admissionv1.RuleWithOperations) bool {
+			return updatesStatus(rule, resource.GroupResource())
+		})
 		if timeout != nil {
 			webhook.Timeout = time.Duration(*timeout) * time.Second
 		}
@@ -115,6 +120,17 @@ func (c *Cluster) eachConfiguration(ctx context.Context, resource string, visit 
 		}
 		params["continue"] = page.Continue
 	}
+}
+
+// updatesStatus reports whether a rule concerns updates of the status subresource.
+// "*" is every resource, but no subresource.
+func updatesStatus(rule admissionv1.RuleWithOperations, resource schema.GroupResource) bool {
+	update := slices.Contains(rule.Operations, admissionv1.Update) || slices.Contains(rule.Operations, admissionv1.OperationAll)
+	group := slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.APIGroups, resource.Group)
+	return update && group && slices.ContainsFunc(rule.Resources, func(name string) bool {
+		name, subresource, _ := strings.Cut(name, "/")
+		return (name == "*" || name == resource.Resource) && (subresource == "*" || subresource == "status")
+	})
 }
 
 // writes reports whether a rule concerns requests that persist an object of the

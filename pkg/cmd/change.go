@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -24,10 +23,6 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/source"
 )
 
-// maxConcurrency bounds --concurrency: more requests at a time than this help no
-// API server, and each costs memory here.
-const maxConcurrency = 1024
-
 // changeFlags are the flags of every changing command.
 type changeFlags struct {
 	dryRun           string
@@ -38,7 +33,9 @@ type changeFlags struct {
 	detailedExitCode bool
 	progress         string
 	concurrency      int
+	maxConcurrency   int
 	qps              float64
+	maxBandwidth     bandwidthFlag
 	webhookPatience  time.Duration
 	takeOver         bool
 	etcd             etcdFlags
@@ -68,8 +65,7 @@ func (c *changeFlags) addExecution(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&c.fieldManager, "field-manager", lifecycle.FieldManager, "Name of the manager used to track field ownership")
 	flags.BoolVar(&c.detailedExitCode, "detailed-exitcode", false, "Exit with 2 when a dry run finds changes to make")
-	flags.IntVar(&c.concurrency, "concurrency", 16, "Number of objects to rewrite at a time")
-	flags.Float64Var(&c.qps, "qps", 0, "Limit of the requests for objects per second; 0 means no limit")
+	c.addSpeed(command)
 	flags.DurationVar(&c.webhookPatience, "webhook-patience", 3*time.Minute, "How long to wait for a conversion webhook that does not answer while objects are rewritten")
 	flags.BoolVar(&c.takeOver, "take-over", false, "Take the place of another run on the same CRD that is not heard of any more")
 	flags.StringVar(&c.progress, "progress", "auto", "Progress on standard error: auto, plain, json (an event a line) or none")
@@ -110,11 +106,8 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 	if _, err := labels.Parse(c.selector); err != nil {
 		return UsageErrorf(command, "invalid --selector %q: %w", c.selector, err)
 	}
-	if c.concurrency < 1 || c.concurrency > maxConcurrency {
-		return UsageErrorf(command, "--concurrency must be from 1 to %d", maxConcurrency)
-	}
-	if !(c.qps >= 0) || math.IsInf(c.qps, 0) { // NaN is neither.
-		return UsageErrorf(command, "--qps must be a number that is not negative")
+	if err := c.validateSpeed(command); err != nil {
+		return err
 	}
 	if c.webhookPatience < time.Second {
 		return UsageErrorf(command, "--webhook-patience must be at least 1s")
@@ -201,6 +194,8 @@ func (c *change) resume(intent v1alpha1.Intent, name string) string {
 	option("--engine", string(intent.Engine))
 	toggle("--wait-for-svm", intent.WaitForSVM)
 	toggle("--keep-svm", intent.KeepSVM)
+	option("--namespaces-first", strings.Join(intent.NamespacesFirst, ","))
+	option("--path", intent.Path)
 	toggle("--undo", intent.Undo)
 	toggle("--preserve", intent.Preserve)
 	toggle("--serve=false", intent.Unserved)

@@ -48,6 +48,7 @@ type migrateOptions struct {
 	engine    engineFlags
 	shard     string
 	job       jobFlags
+	rewrite   rewriteFlags
 }
 
 func newMigrateCommand(f *Factory) *cobra.Command {
@@ -70,6 +71,7 @@ func newMigrateCommand(f *Factory) *cobra.Command {
 	o.loss.add(command)
 	o.engine.add(command)
 	o.job.add(command)
+	o.rewrite.add(command)
 	untilFlag(command, v1alpha1.VerbMigrate, &o.until)
 	o.flags.add(command)
 	o.flags.etcd.addEvidence(command)
@@ -118,6 +120,7 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 		Namespace: namespace, Selector: o.selector, Shard: o.shard, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
 		EtcdEndpoints: o.flags.etcd.members(),
 		Verify:        o.flags.verifyMode(),
+		Path:          string(o.rewrite.path), NamespacesFirst: o.rewrite.namespacesFirst,
 	})
 	crds, err := c.selected(command.Context(), args, intent, func(one crd.CRD) bool {
 		state := lifecycle.New(one, lifecycle.Observations{Stored: c.stored.of(command.Context(), one)})

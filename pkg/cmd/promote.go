@@ -39,6 +39,7 @@ type promoteOptions struct {
 	older      bool
 	loss       lossFlags
 	engine     engineFlags
+	rewrite    rewriteFlags
 }
 
 func newPromoteCommand(f *Factory) *cobra.Command {
@@ -48,6 +49,7 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 			Verb: v1alpha1.VerbPromote, Version: version, Until: v1alpha1.Action(o.until), DeprecateOlder: o.older, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
 			EtcdEndpoints: o.flags.etcd.members(),
 			Verify:        o.flags.verifyMode(),
+			Path:          string(o.rewrite.path), NamespacesFirst: o.rewrite.namespacesFirst,
 		})
 	}}
 	command := &cobra.Command{
@@ -63,6 +65,7 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 	command.Flags().BoolVar(&o.older, "deprecate-older", false, "Deprecate the served versions of lower priority afterwards")
 	o.loss.add(command)
 	o.engine.add(command)
+	o.rewrite.add(command)
 	untilFlag(command, v1alpha1.VerbPromote, &o.until)
 	o.flags.add(command)
 	o.flags.etcd.addEvidence(command)

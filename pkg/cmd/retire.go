@@ -36,6 +36,7 @@ type retireOptions struct {
 	allowOwnerReferences bool
 	loss                 lossFlags
 	engine               engineFlags
+	rewrite              rewriteFlags
 }
 
 func newRetireCommand(f *Factory) *cobra.Command {
@@ -48,6 +49,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 				Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
 				EtcdEndpoints: o.flags.etcd.members(),
 				Verify:        o.flags.verifyMode(),
+				Path:          string(o.rewrite.path), NamespacesFirst: o.rewrite.namespacesFirst,
 			})
 		},
 		// A retired version still fits: running again says that nothing is left.
@@ -67,6 +69,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 	flags.BoolVar(&o.allowOwnerReferences, "allow-owner-references", false, "Stop serving the version although ownerReferences name it: the garbage collector may delete those children")
 	o.loss.add(command)
 	o.engine.add(command)
+	o.rewrite.add(command)
 	untilFlag(command, v1alpha1.VerbRetire, &o.until)
 	o.flags.add(command)
 	o.flags.etcd.addEvidence(command)

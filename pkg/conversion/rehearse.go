@@ -61,6 +61,9 @@ type RehearseOptions struct {
 	// Schema is that of the first of CompareVersions. It tells maps from fields
 	// in the paths of the result; without it, keys of maps are told.
 	Schema *schema.Schema
+	// Subresource is what the migration will send its patches through: "status" or
+	// nothing.
+	Subresource string
 	// Sample is the number of objects to take where there are more; 0 means 1,000.
 	Sample int
 	// Concurrency is the number of objects in work at a time; 0 means 16.
@@ -203,7 +206,8 @@ func (r *rehearsal) try(ctx context.Context, key types.NamespacedName) (outcome,
 	var after *unstructured.Unstructured
 	err = cluster.Retry(ctx, func() (err error) {
 		after, err = r.request.Patch(ctx, key, cluster.PatchRequest{
-			Type: types.MergePatchType, Body: body, DryRun: true, FieldManager: r.options.FieldManager,
+			Type: types.MergePatchType, Body: body, Subresource: r.options.Subresource,
+			DryRun: true, FieldManager: r.options.FieldManager,
 		})
 		return err
 	})

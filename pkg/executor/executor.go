@@ -23,8 +23,14 @@ import (
 type Options struct {
 	Cluster      cluster.Interface
 	FieldManager string
-	// Concurrency is the number of objects rewritten at a time; 0 means 16.
-	Concurrency int
+	// Concurrency is the number of objects rewritten at a time; 0 lets the engine
+	// find out how many the server can do with, up to MaxConcurrency, whose 0 means
+	// 128.
+	Concurrency    int
+	MaxConcurrency int
+	// MaxBandwidth limits the bytes per second of the requests for objects, sent
+	// and received; 0 means no limit.
+	MaxBandwidth int64
 	// QPS limits the requests for objects per second; 0 means no limit.
 	QPS float64
 	// WebhookPatience is how long the rewriting of objects waits for a conversion
@@ -105,9 +111,6 @@ func Run(ctx context.Context, plan v1alpha1.Plan, options Options) (v1alpha1.Rep
 	}
 	if options.Events == nil {
 		options.Events = func(v1alpha1.Event) {}
-	}
-	if options.Concurrency == 0 {
-		options.Concurrency = 16
 	}
 	r := &run{Options: options, plan: plan, expected: plan.Target.CRD}
 	r.report = newReport(plan, r.time())

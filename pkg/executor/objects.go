@@ -40,8 +40,12 @@ func (r *run) passOptions() storagemigration.PassOptions {
 		Namespace:       r.plan.Intent.Namespace,
 		LabelSelector:   r.plan.Intent.Selector,
 		Filter:          r.shard(),
+		NamespacesFirst: r.plan.Intent.NamespacesFirst,
+		Subresource:     r.plan.Intent.Path,
 		Concurrency:     r.Concurrency,
+		MaxConcurrency:  r.MaxConcurrency,
 		QPS:             float32(r.QPS),
+		MaxBandwidth:    r.MaxBandwidth,
 		FieldManager:    r.FieldManager,
 		Progress:        r.progress,
 		WebhookPatience: r.WebhookPatience,
@@ -62,7 +66,7 @@ func (r *run) rehearse(ctx context.Context) error {
 		return err
 	}
 	options := conversion.ForMigration(crd.CRD{CustomResourceDefinition: found}, r.step.Endpoint)
-	options.Concurrency, options.FieldManager = r.Concurrency, r.FieldManager
+	options.Concurrency, options.FieldManager, options.Subresource = r.Concurrency, r.FieldManager, r.plan.Intent.Path
 	options.Progress = func(done, total int64) {
 		r.progress(v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: 1})
 	}
@@ -145,6 +149,7 @@ func (r *run) barrier(ctx context.Context) error {
 	}
 	options := storagemigration.BarrierOptions{
 		Resource: r.resource(r.step.Endpoint), FieldManager: r.FieldManager, Timeout: barrierTimeout,
+		Subresource: r.plan.Intent.Path,
 	}
 	if r.step.Endpoint == c.StorageVersion {
 		// Discovery gives the hash only as long as the storage version is served.
@@ -172,7 +177,12 @@ func (r *run) migrate(ctx context.Context, result *v1alpha1.StepReport) error {
 	if err != nil {
 		return fmt.Errorf("rewriting the objects: %w", err)
 	}
-	return failures(pass.Counts, pass.Failures)
+	err = failures(pass.Counts, pass.Failures)
+	if pass.HeldBack {
+		return &partialError{fmt.Sprintf("an object in %s failed, and the rest was left alone: %s",
+			strings.Join(r.plan.Intent.NamespacesFirst, ", "), err)}
+	}
+	return err
 }
 
 // verifyPasses goes over the objects until a whole pass finds every one of them
@@ -262,6 +272,7 @@ func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepRepor
 		return group == c.Spec.Group && c.Version(version) == nil
 	}
 	options := r.passOptions()
+	options.NamespacesFirst = nil // What could go wrong there did not by now.
 	var total v1alpha1.ObjectCounts
 	result.Objects = &total
 	for number := 1; number <= maxCleanPasses; number++ {

@@ -61,6 +61,8 @@ type Observations struct {
 	// they could not be listed.
 	Webhooks      []string
 	WebhooksError string
+	// StatusWebhooks are those of them that are called for the status subresource.
+	StatusWebhooks []string
 	// MissingRules are permissions that the caller lacks, as "patch
 	// customresourcedefinitions/status.apiextensions.k8s.io".
 	MissingRules []string

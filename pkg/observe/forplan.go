@@ -52,7 +52,7 @@ func (o *Observer) ForPlan(
 		case step.Action == v1alpha1.ActionUnserve && !p.Intent.AllowOwnerReferences:
 			observations.References = merged(observations.References, o.references(ctx, c, p, step.Version))
 		case step.Action == v1alpha1.ActionRehearse && options.Writes && len(observations.MissingRules) == 0 && observations.LostVersion == "":
-			o.rehearsal(ctx, c, step.Endpoint, observations, options)
+			o.rehearsal(ctx, c, p.Intent, step.Endpoint, observations, options)
 		}
 	}
 	// A plan that is blocked already says more than the server's refusal would.
@@ -96,6 +96,9 @@ func (o *Observer) webhooks(ctx context.Context, c crd.CRD, observations *lifecy
 	}
 	for _, webhook := range found {
 		observations.Webhooks = append(observations.Webhooks, webhook.String())
+		if webhook.Status {
+			observations.StatusWebhooks = append(observations.StatusWebhooks, webhook.String())
+		}
 	}
 }
 
@@ -142,13 +145,14 @@ func (o *Observer) references(ctx context.Context, c crd.CRD, p v1alpha1.Plan, v
 // rehearsal dry-runs the rewrite, if the version is served already; otherwise
 // the executor does once it is.
 func (o *Observer) rehearsal(
-	ctx context.Context, c crd.CRD, endpoint string, observations *lifecycle.Observations, options PlanOptions,
+	ctx context.Context, c crd.CRD, intent v1alpha1.Intent, endpoint string,
+	observations *lifecycle.Observations, options PlanOptions,
 ) {
 	if v := c.Version(endpoint); v == nil || !v.Served {
 		return
 	}
 	rehearse := conversion.ForMigration(c, endpoint)
-	rehearse.Concurrency = options.Concurrency
+	rehearse.Concurrency, rehearse.Subresource = options.Concurrency, intent.Path
 	result, err := conversion.Rehearse(ctx, o.cluster, rehearse)
 	if err != nil {
 		observations.RehearsalError, observations.LostVersion = explain(c, err), lostVersion(c, err)

@@ -31,7 +31,7 @@ func inputErrorf(format string, args ...any) error {
 // else that stands in the way is a blocker of the plan.
 func Build(state lifecycle.State, cluster v1alpha1.ClusterIdentity, intent v1alpha1.Intent) (v1alpha1.Plan, error) {
 	b := newBuilder(state, cluster, intent)
-	if err := errors.Join(b.checkUntil(), b.checkVerify()); err != nil {
+	if err := errors.Join(b.checkUntil(), b.checkVerify(), b.checkRewrite()); err != nil {
 		return v1alpha1.Plan{}, err
 	}
 	var err error

@@ -278,21 +278,18 @@ func (b *builder) rewrite() {
 
 // clientMigrate plans the first pass of the client engine.
 func (b *builder) clientMigrate(storage, endpoint string, blockers []v1alpha1.Blocker) {
-	where := "all objects"
-	if b.narrowed() {
-		where = "the selected objects"
-	}
+	where, through := b.whichObjects(), b.path(endpoint)
 	b.add(v1alpha1.Step{
 		Action:   v1alpha1.ActionMigrate,
 		Version:  storage,
 		Endpoint: endpoint,
-		Title:    fmt.Sprintf("rewrite %s at %s with no-op patches through %s", where, storage, endpoint),
+		Title:    fmt.Sprintf("rewrite %s at %s with no-op patches through %s", where, storage, through),
 		Why:      b.whyMigrate(storage),
 		Preconditions: []v1alpha1.Precondition{
 			{ID: "endpoint", Description: fmt.Sprintf("%s is served", endpoint), Status: b.pendingOnceServed(status(blockers))},
 		},
 		Objects:    b.objects(),
-		Verify:     []v1alpha1.Check{{ID: "all-pages", Description: "every page of the list was seen, and no object failed"}},
+		Verify:     b.migrateChecks(),
 		Reversible: true,
 	})
 }

@@ -42,6 +42,8 @@ func Rules(p v1alpha1.Plan) []Rule {
 	}
 	rules := need(nil, crds, "get")
 	objects := Rule{Group: c.Group, Resource: c.Resource}
+	rewritten := objects
+	rewritten.Subresource = p.Intent.Path
 	for _, step := range p.Steps {
 		if step.Patch != nil {
 			target := crds
@@ -54,10 +56,10 @@ func Rules(p v1alpha1.Plan) []Rule {
 			// The answer of the dry run is compared with the object as it is.
 			rules = need(rules, objects, "list")
 			rules = need(rules, objects, "get")
-			rules = need(rules, objects, "patch")
+			rules = need(rules, rewritten, "patch")
 		case v1alpha1.ActionBarrier, v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionCleanManagedFields:
 			rules = need(rules, objects, "list")
-			rules = need(rules, objects, "patch")
+			rules = need(rules, rewritten, "patch")
 			if p.Intent.Retry != nil {
 				rules = need(rules, objects, "get") // Each by its name.
 			}

@@ -15,7 +15,10 @@ const WriteTimeout = 35 * time.Second
 // webhookWarning names the admission webhooks that the rewrite depends on.
 func (b *builder) webhookWarning() {
 	o := b.state.Observations
-	if len(o.Webhooks) > 0 {
+	switch {
+	case b.intent.Path == PathStatus:
+		b.statusWarning()
+	case len(o.Webhooks) > 0:
 		b.warn("each rewrite passes the admission webhooks %s, which can refuse or delay it", strings.Join(o.Webhooks, ", "))
 	}
 	if o.WebhooksError != "" {

@@ -36,6 +36,8 @@ type BarrierOptions struct {
 	// servers persist them in the same form; 0 means 3, a negative number none.
 	Canaries     int
 	FieldManager string
+	// Subresource is what the canaries are patched through: "status" or nothing.
+	Subresource string
 }
 
 func (o BarrierOptions) withDefaults() BarrierOptions {

@@ -60,6 +60,7 @@ func (b *barrier) waitForCanary(ctx context.Context, objects cluster.Objects, ob
 		patched, err := objects.PatchMetadata(ctx, key, cluster.PatchRequest{
 			Type:            types.MergePatchType,
 			Body:            fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"uid":%q}}`, version, object.UID),
+			Subresource:     b.options.Subresource,
 			FieldManager:    b.options.FieldManager,
 			FreshConnection: true,
 		})

@@ -149,6 +149,12 @@ type Intent struct {
 	WaitForSVM bool `json:"waitForSVM,omitempty"`
 	// KeepSVM keeps the StorageVersionMigration that the engine in-tree made.
 	KeepSVM bool `json:"keepSVM,omitempty"`
+	// NamespacesFirst are gone over before the rest, which is left alone if an
+	// object in them fails.
+	NamespacesFirst []string `json:"namespacesFirst,omitempty"`
+	// Path is "status" to rewrite objects through their status subresource, or
+	// absent.
+	Path string `json:"path,omitempty"`
 	// Verify says how much is verified: full, which is the default, sample or
 	// none. Anything but full never trims.
 	Verify VerifyMode `json:"verify,omitempty"`

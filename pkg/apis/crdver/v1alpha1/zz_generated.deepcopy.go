@@ -631,6 +631,11 @@ func (in *Intent) DeepCopyInto(out *Intent) {
 		*out = new(RetryIntent)
 		**out = **in
 	}
+	if in.NamespacesFirst != nil {
+		in, out := &in.NamespacesFirst, &out.NamespacesFirst
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 
