@@ -48,6 +48,9 @@ type pooledClient struct {
 	rest.Interface
 	inFlight int
 	close    func()
+	// ready says that a request has come back, so that there is a connection. Until
+	// then each further request would open another one.
+	ready bool
 }
 
 // pooledObjects are the objects over a pool.
@@ -79,17 +82,24 @@ func (o pooledObjects) Close() {
 }
 
 // connection returns the client with the fewest requests in flight, and the
-// function that gives it back.
+// function that gives it back. While a client connects for the first time, the
+// others do its work.
 func (p *pool) connection() (rest.Interface, func(), error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var best *pooledClient
+	var best, connecting *pooledClient
 	for _, client := range p.clients {
-		if best == nil || client.inFlight < best.inFlight {
+		switch {
+		case !client.ready:
+			connecting = client
+		case best == nil || client.inFlight < best.inFlight:
 			best = client
 		}
 	}
-	if best == nil || best.inFlight >= perConnection && len(p.clients) < maxConnections {
+	if best == nil {
+		best = connecting
+	}
+	if best == nil || best.inFlight >= perConnection && connecting == nil && len(p.clients) < maxConnections {
 		client, err := p.open()
 		if err != nil {
 			return nil, nil, err
@@ -101,6 +111,7 @@ func (p *pool) connection() (rest.Interface, func(), error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		best.inFlight--
+		best.ready = true
 	}, nil
 }
 

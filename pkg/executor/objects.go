@@ -273,6 +273,9 @@ func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepRepor
 	}
 	options := r.passOptions()
 	options.NamespacesFirst = nil // What could go wrong there did not by now.
+	// The server answers 200 to managedFields in a patch of the status, and keeps
+	// those that it has.
+	options.Subresource = ""
 	var total v1alpha1.ObjectCounts
 	result.Objects = &total
 	for number := 1; number <= maxCleanPasses; number++ {

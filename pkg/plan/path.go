@@ -63,6 +63,10 @@ func (b *builder) statusWarning() {
 		b.warn("--path %s does not pass by the admission webhooks %s, which are called for %s/status, too",
 			PathStatus, strings.Join(o.StatusWebhooks, ", "), b.state.CRD.Spec.Names.Plural)
 	}
+	if b.has(v1alpha1.ActionCleanManagedFields) {
+		b.warn("managedFields entries are moved through the objects themselves, not through their status: webhooks and policies for %s have to let that pass",
+			b.state.CRD.Spec.Names.Plural)
+	}
 	b.warn("--path %s passes by webhooks and policies for %s; it does not pass by those whose rules name %s/status, %s/* or */*, "+
 		"nor by the schema, nor by conversion", PathStatus, b.state.CRD.Spec.Names.Plural, b.state.CRD.Spec.Names.Plural, b.state.CRD.Spec.Names.Plural)
 }

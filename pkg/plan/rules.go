@@ -57,12 +57,15 @@ func Rules(p v1alpha1.Plan) []Rule {
 			rules = need(rules, objects, "list")
 			rules = need(rules, objects, "get")
 			rules = need(rules, rewritten, "patch")
-		case v1alpha1.ActionBarrier, v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionCleanManagedFields:
+		case v1alpha1.ActionBarrier, v1alpha1.ActionMigrate, v1alpha1.ActionVerify:
 			rules = need(rules, objects, "list")
 			rules = need(rules, rewritten, "patch")
 			if p.Intent.Retry != nil {
 				rules = need(rules, objects, "get") // Each by its name.
 			}
+		case v1alpha1.ActionCleanManagedFields:
+			rules = need(rules, objects, "list")
+			rules = need(rules, objects, "patch")
 		case v1alpha1.ActionServe, v1alpha1.ActionUnserve, v1alpha1.ActionDeprecate, v1alpha1.ActionUndeprecate,
 			v1alpha1.ActionDeprecateOlder, v1alpha1.ActionRemove, v1alpha1.ActionListStored:
 			rules = need(rules, objects, "list")

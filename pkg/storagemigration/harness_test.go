@@ -217,6 +217,12 @@ type server interface{ Config() *rest.Config }
 
 func startProxy(t testing.TB, decide func(*http.Request) fault, servers ...server) *proxy {
 	t.Helper()
+	return startProxyOfStreams(t, 250, decide, servers...)
+}
+
+// startProxyOfStreams allows so many streams at a time in each connection.
+func startProxyOfStreams(t testing.TB, maxStreams int, decide func(*http.Request) fault, servers ...server) *proxy {
+	t.Helper()
 	p := &proxy{decide: decide}
 	var backends []http.Handler
 	for _, server := range servers {
@@ -251,6 +257,7 @@ func startProxy(t testing.TB, decide func(*http.Request) fault, servers ...serve
 	})
 	p.Server = httptest.NewUnstartedServer(handler)
 	p.EnableHTTP2 = true
+	p.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	p.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
 		return context.WithValue(ctx, backendKey{}, int((p.connections.Add(1)-1)%int64(len(backends))))
 	}
