@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -32,6 +33,10 @@ func TestWebhookRules(t *testing.T) {
 	} {
 		rule := admissionv1.RuleWithOperations{
 			Operations: test.operations, Rule: admissionv1.Rule{APIGroups: test.groups, Resources: test.resources},
+		}
+		status := test.want && strings.Contains(" and below, its status, any status", " "+name)
+		if got := updatesStatus(rule, schema.GroupResource{Group: "example.com", Resource: "crontabs"}); got != status {
+			t.Errorf("%s: of the status %t, want %t", name, got, status)
 		}
 		if got := writes(rule, schema.GroupResource{Group: "example.com", Resource: "crontabs"}); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)

@@ -132,10 +132,13 @@ func (c *change) jobArgs(command *cobra.Command, crds []crd.CRD, intent v1alpha1
 	if intent.Force {
 		args = append(args, "--force")
 	}
+	if len(intent.NamespacesFirst) > 0 {
+		args = append(args, "--namespaces-first", dollars(strings.Join(intent.NamespacesFirst, ",")))
+	}
 	for _, path := range intent.AllowLoss {
 		args = append(args, "--allow-loss", dollars(path))
 	}
-	for _, name := range []string{"concurrency", "qps", "webhook-patience", "timeout", "field-manager"} {
+	for _, name := range []string{"concurrency", "max-concurrency", "qps", "max-bandwidth", "path", "webhook-patience", "timeout", "field-manager"} {
 		if flag := command.Flags().Lookup(name); flag != nil && flag.Changed {
 			args = append(args, "--"+name, dollars(flag.Value.String()))
 		}

@@ -20,6 +20,9 @@ Objects are rewritten with a no-op patch that carries their resourceVersion:
 nothing of them changes but the version they are persisted at, and an object
 that somebody else writes or deletes meanwhile is left alone.
 
+With --namespaces-first these are gone over first, and the rest only if no object
+in them failed.
+
 With --namespace or --selector only those objects are rewritten; with
 --retry-from only those that an earlier run could not rewrite and wrote to its
 --report. Then status.storedVersions is never trimmed: run the whole command
@@ -30,6 +33,9 @@ const migrateExample = `  # Migrate the objects of one CRD
 
   # One namespace first, as a canary
   kubectl crdver migrate crontabs.example.com -n staging
+
+  # Some namespaces first, the rest only if all went well there
+  kubectl crdver migrate crontabs.example.com --namespaces-first staging,test
 
   # Keep a list of the objects that are refused, and send those again later
   kubectl crdver migrate crontabs.example.com --report failures.jsonl

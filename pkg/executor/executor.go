@@ -12,6 +12,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
@@ -87,6 +88,8 @@ type run struct {
 	// baseline is the CRD as it was when the barrier was passed: what is
 	// trimmed later is what was migrated from there (rule 5).
 	baseline *v1alpha1.CRDIdentity
+	// canaries are the objects that the barrier rewrote.
+	canaries map[types.NamespacedName]bool
 	// verified is the proof of this run that no object is stored at another
 	// version (rule 3), and cleaned that no managedFields entry is left.
 	verified *v1alpha1.Evidence

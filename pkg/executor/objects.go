@@ -10,6 +10,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
@@ -150,7 +151,9 @@ func (r *run) barrier(ctx context.Context) error {
 	options := storagemigration.BarrierOptions{
 		Resource: r.resource(r.step.Endpoint), FieldManager: r.FieldManager, Timeout: barrierTimeout,
 		Subresource: r.plan.Intent.Path,
+		Rewritten:   func(key types.NamespacedName) { r.canaries[key] = true },
 	}
+	r.canaries = map[types.NamespacedName]bool{}
 	if r.step.Endpoint == c.StorageVersion {
 		// Discovery gives the hash only as long as the storage version is served.
 		options.ExpectedHash = storagemigration.StorageVersionHash(c.Group, c.StorageVersion, c.Kind)
@@ -172,7 +175,9 @@ func (r *run) migrate(ctx context.Context, result *v1alpha1.StepReport) error {
 	if r.plan.Intent.Retry != nil {
 		return r.retry(ctx, result)
 	}
-	pass, err := storagemigration.Pass(ctx, r.objects(), r.passOptions())
+	options := r.passOptions()
+	options.Canaries = r.canaries
+	pass, err := storagemigration.Pass(ctx, r.objects(), options)
 	result.Objects, result.Failures, result.FailureGroups = &pass.Counts, pass.Failures, pass.Groups
 	if err != nil {
 		return fmt.Errorf("rewriting the objects: %w", err)

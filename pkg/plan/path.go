@@ -33,6 +33,8 @@ func (b *builder) checkRewrite() error {
 		return inputErrorf("--namespaces-first has an empty name")
 	case b.state.CRD.Spec.Scope == apiextensionsv1.ClusterScoped:
 		return inputErrorf("the objects of %s are in no namespace: --namespaces-first does not fit", b.state.CRD.Name)
+	case b.intent.Retry != nil:
+		return inputErrorf("--namespaces-first does not fit --retry-from: the report names the objects")
 	case b.intent.Namespace != "":
 		return inputErrorf("--namespaces-first does not fit a migration of the namespace %s alone", b.intent.Namespace)
 	}

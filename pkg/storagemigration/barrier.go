@@ -36,6 +36,9 @@ type BarrierOptions struct {
 	// servers persist them in the same form; 0 means 3, a negative number none.
 	Canaries     int
 	FieldManager string
+	// Rewritten is told of each canary that was persisted in another form before.
+	// Nil means nobody.
+	Rewritten func(key types.NamespacedName)
 	// Subresource is what the canaries are patched through: "status" or nothing.
 	Subresource string
 }

@@ -75,6 +75,8 @@ func (b *barrier) waitForCanary(ctx context.Context, objects cluster.Objects, ob
 			unchanged, version = 0, patched.ResourceVersion
 			if rewritten++; rewritten > 1 { // The first time is what a migration is for.
 				b.last = fmt.Sprintf("object %s, which servers rewrite back and forth", display(key))
+			} else if b.options.Rewritten != nil {
+				b.options.Rewritten(key)
 			}
 		case apierrors.IsConflict(err) && cluster.AboutObject(err, resource, key.Name):
 			// Somebody else wrote it, which says nothing about servers.

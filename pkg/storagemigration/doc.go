@@ -60,8 +60,10 @@
 // the objects whose patches it gets back to the old version, and the next pass
 // that leads such an object to another server counts it as rewritten: Verify goes
 // on and ends without a clean pass. Only if every pass leads each object to the
-// same server as before, as one connection does, is this hidden, and what users
-// write through such a server is hidden in any case. No client can see that.
+// same server as before is this hidden, as one connection would do: so each pass
+// opens connections of its own, several where it has much in flight, and any of
+// them may carry any object. What users write through such a server is hidden in
+// any case. No client can see that.
 //
 // A write that a server took on before it switched may end later, at the old
 // version: a slow admission webhook can hold it for up to 34 seconds, past the
@@ -71,4 +73,33 @@
 //
 // Nobody may change the storage version meanwhile: the caller compares the CRD's
 // UID, generation and storage version before and after.
+//
+// # What a pass may leave out
+//
+// A pass that migrates may leave out the objects up to a watermark that an earlier
+// one has told (PassOptions.SkipThrough), if the earlier one began after the same
+// barrier: the CRD has the UID, generation, storage version and stored versions
+// that it had then. Each object up to the mark that the earlier pass listed was
+// rewritten, found current, or written or deleted by somebody else, all of it
+// after B; so it was at V by then, and so is what was written since, by whomever.
+// Objects that the earlier pass did not list were created after B. The mark is the
+// last object before the first that failed, or has no outcome, in the order of the
+// list; should a server list in another order, it stays where the order breaks.
+// The resourceVersion of single objects is not kept, and needs not be: a new one
+// is a new write, and all writes after B are at V.
+//
+// None of this is needed for the proof. [Verify] leaves nothing out and believes
+// nobody, so that a mark that is wrong, because the barrier was fooled or somebody
+// made it up, costs another pass, and never the truth.
+//
+// A no-op patch of the status subresource (PassOptions.Subresource) proves and
+// does the same: the server takes only the status from the request, but decodes
+// the whole object, and encodes and compares the whole object.
+//
+// # How fast
+//
+// As many requests are in flight as make the pass faster (window), fewer when the
+// server answers 429, 503 or nothing, when conversions fail, or when answers take
+// longer and nothing is gained by it. Retry-After holds all of them back, because
+// priority and fairness speaks of all requests of a user.
 package storagemigration

@@ -74,6 +74,9 @@ type PassOptions struct {
 	// same storage version, after the barrier: the objects up to it count as
 	// current without a request. Verify ignores it.
 	SkipThrough types.NamespacedName
+	// Canaries are the objects that the barrier has rewritten. Where the pass finds
+	// them current, they count as rewritten.
+	Canaries map[types.NamespacedName]bool
 	// Watermark is told now and then, and at the end, up to which object, in the
 	// order of the list, all are done. It is not called twice at once. Nil means
 	// nobody.
@@ -334,6 +337,8 @@ func (p *pass) rewrite(run, requests context.Context, object *metav1.PartialObje
 	})
 	gaveUp := new(gaveUpError)
 	switch {
+	case err == nil && p.options.Canaries[key]:
+		p.count(object, OutcomeRewritten, nil)
 	case err == nil && (p.options.DryRun || patched.ResourceVersion == object.ResourceVersion):
 		p.count(object, OutcomeCurrent, nil) // Fact 4.
 	case err == nil:

@@ -218,7 +218,7 @@ func TestPassIsCancelled(t *testing.T) {
 	var done atomic.Int64
 	var cancelled time.Time
 	result, err := storagemigration.Pass(ctx, cronTabs(t, p.config(), "v1"), storagemigration.PassOptions{
-		PageSize: 100,
+		PageSize: 100, Concurrency: 16,
 		Observe: func(*metav1.PartialObjectMetadata, storagemigration.Outcome) {
 			if done.Add(1) == 150 {
 				cancelled = time.Now()

@@ -54,6 +54,7 @@ func Verify(ctx context.Context, objects cluster.Objects, options VerifyOptions)
 	most := or(options.MaxPasses, 5)
 	// A proof rests on nothing that somebody wrote down, and covers everything.
 	options.SkipThrough, options.Watermark, options.NamespacesFirst = types.NamespacedName{}, nil, nil
+	options.Canaries = nil
 	for number := 1; ; number++ {
 		began := time.Now()
 		options.Number = number
