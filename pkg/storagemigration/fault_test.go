@@ -27,9 +27,12 @@ func TestPassSurvivesABadNetwork(t *testing.T) {
 	var requests, lost atomic.Int64
 	p := startProxy(t, nil, bed)
 	p.setDecide(func(r *http.Request) fault {
-		switch requests.Add(1) % 40 {
+		n := requests.Add(1)
+		switch n % 40 {
 		case 3:
-			return throttle
+			if n%160 == 3 { // Each holds all requests back for a second.
+				return throttle
+			}
 		case 11:
 			return unavailable
 		case 19:

@@ -190,14 +190,14 @@ func (p *pass) listCause(ctx context.Context) error {
 }
 
 // nextLimit makes pages smaller where objects carry much metadata, and where a
-// page would take up the bandwidth of more than a second.
+// page would take up more bandwidth than may be used at once.
 func (p *pass) nextLimit(limit int64, page *metav1.PartialObjectMetadataList) int64 {
 	if len(page.Items) == 0 {
 		return limit
 	}
 	most := int64(pageBytes)
 	if p.bandwidth != nil {
-		most = min(most, p.options.MaxBandwidth)
+		most = min(most, int64(float64(p.options.MaxBandwidth)*burst))
 	}
 	perObject := max(1, int64(page.Size()/len(page.Items)))
 	return min(p.options.PageSize, max(minPageSize, most/perObject))
