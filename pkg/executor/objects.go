@@ -56,6 +56,9 @@ func (r *run) passOptions() storagemigration.PassOptions {
 }
 
 func (r *run) progress(p v1alpha1.Progress) {
+	if r.step.Action == v1alpha1.ActionMigrate {
+		r.holder.count(p)
+	}
 	r.emit(v1alpha1.EventProgress, func(e *v1alpha1.Event) { e.Progress = &p })
 }
 
@@ -177,6 +180,9 @@ func (r *run) migrate(ctx context.Context, result *v1alpha1.StepReport) error {
 	}
 	options := r.passOptions()
 	options.Canaries = r.canaries
+	if through := r.holder.begin(*r.baseline, r.step.Endpoint); r.whole() {
+		options.SkipThrough, options.Watermark = through, r.holder.reached
+	}
 	pass, err := storagemigration.Pass(ctx, r.objects(), options)
 	result.Objects, result.Failures, result.FailureGroups = &pass.Counts, pass.Failures, pass.Groups
 	if err != nil {
@@ -188,6 +194,13 @@ func (r *run) migrate(ctx context.Context, result *v1alpha1.StepReport) error {
 			strings.Join(r.plan.Intent.NamespacesFirst, ", "), err)}
 	}
 	return err
+}
+
+// whole reports whether the pass goes over all objects in the order of the list:
+// only then "all up to here" says anything to a later run.
+func (r *run) whole() bool {
+	i := r.plan.Intent
+	return i.Namespace == "" && i.Selector == "" && i.Shard == "" && len(i.NamespacesFirst) == 0
 }
 
 // verifyPasses goes over the objects until a whole pass finds every one of them
