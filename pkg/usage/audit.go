@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -119,7 +118,7 @@ func (a *Audit) read(ctx context.Context, name string, in io.Reader) (audit bool
 		line, state, err := lines.next()
 		if err != nil {
 			a.Stats.Bytes = before + lines.bytes
-			return audit, cmp.Or(context.Cause(ctx), err)
+			return audit, err // After an interrupt, the cause of it.
 		}
 		audit = a.line(line, state, n, audit) || audit
 	}
