@@ -41,7 +41,6 @@ func (r *run) passOptions() storagemigration.PassOptions {
 		Namespace:       r.plan.Intent.Namespace,
 		LabelSelector:   r.plan.Intent.Selector,
 		Filter:          r.shard(),
-		NamespacesFirst: r.plan.Intent.NamespacesFirst,
 		Subresource:     r.plan.Intent.Path,
 		Concurrency:     r.Concurrency,
 		MaxConcurrency:  r.MaxConcurrency,
@@ -176,7 +175,7 @@ func (r *run) migrate(ctx context.Context, result *v1alpha1.StepReport) error {
 		return r.retry(ctx, result)
 	}
 	options := r.passOptions()
-	options.Canaries = r.canaries
+	options.NamespacesFirst, options.Canaries = r.plan.Intent.NamespacesFirst, r.canaries
 	pass, err := storagemigration.Pass(ctx, r.objects(), options)
 	result.Objects, result.Failures, result.FailureGroups = &pass.Counts, pass.Failures, pass.Groups
 	if err != nil {
@@ -277,7 +276,6 @@ func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepRepor
 		return group == c.Spec.Group && c.Version(version) == nil
 	}
 	options := r.passOptions()
-	options.NamespacesFirst = nil // What could go wrong there did not by now.
 	// The server answers 200 to managedFields in a patch of the status, and keeps
 	// those that it has.
 	options.Subresource = ""
