@@ -41,7 +41,6 @@ func (r *run) passOptions() storagemigration.PassOptions {
 		Namespace:       r.plan.Intent.Namespace,
 		LabelSelector:   r.plan.Intent.Selector,
 		Filter:          r.shard(),
-		NamespacesFirst: r.plan.Intent.NamespacesFirst,
 		Subresource:     r.plan.Intent.Path,
 		Concurrency:     r.Concurrency,
 		MaxConcurrency:  r.MaxConcurrency,
@@ -179,7 +178,7 @@ func (r *run) migrate(ctx context.Context, result *v1alpha1.StepReport) error {
 		return r.retry(ctx, result)
 	}
 	options := r.passOptions()
-	options.Canaries = r.canaries
+	options.NamespacesFirst, options.Canaries = r.plan.Intent.NamespacesFirst, r.canaries
 	if through := r.holder.begin(*r.baseline, r.step.Endpoint); r.whole() {
 		options.SkipThrough, options.Watermark = through, r.holder.reached
 	}
@@ -290,7 +289,6 @@ func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepRepor
 		return group == c.Spec.Group && c.Version(version) == nil
 	}
 	options := r.passOptions()
-	options.NamespacesFirst = nil // What could go wrong there did not by now.
 	// The server answers 200 to managedFields in a patch of the status, and keeps
 	// those that it has.
 	options.Subresource = ""

@@ -169,7 +169,7 @@ func (b *builder) rehearse(storage string) {
 		Action:   v1alpha1.ActionRehearse,
 		Version:  storage,
 		Endpoint: endpoint,
-		Title:    fmt.Sprintf("rehearse the rewrite of the objects through %s (server dry run)", endpoint),
+		Title:    fmt.Sprintf("rehearse the rewrite of the objects through %s (server dry run)", b.path(endpoint)),
 		Why:      "an object that admission, validation or conversion refuses, or a field that the schema drops, is found before anything is written",
 		Preconditions: []v1alpha1.Precondition{{
 			ID: "rehearsal", Description: description, Status: st,

@@ -201,7 +201,12 @@ func Pass(ctx context.Context, objects cluster.Objects, options PassOptions) (Pa
 // so that the number of streams in one is no limit, and others than those of the
 // pass before, so that a load balancer may lead them to other servers.
 func (p *pass) connect() (disconnect func(), err error) {
-	pooled, ok := p.objects.(cluster.Pooled)
+	inner := &p.objects
+	if some, ok := p.objects.(subset); ok {
+		inner = some.inner()
+	}
+	shared := *inner
+	pooled, ok := shared.(cluster.Pooled)
 	if !ok {
 		if p.options.MaxBandwidth > 0 {
 			return nil, fmt.Errorf("limiting the bandwidth of %s: its connections cannot be counted", objectsName(p.objects))
@@ -209,12 +214,18 @@ func (p *pass) connect() (disconnect func(), err error) {
 		return func() {}, nil
 	}
 	pool := pooled.Pool()
-	p.objects = pool
+	*inner = pool
 	if p.options.MaxBandwidth > 0 {
 		p.bandwidth = newBandwidth(p.options.MaxBandwidth, pool.Carried)
 	}
-	return pool.Close, nil
+	return func() {
+		*inner = shared
+		pool.Close()
+	}, nil
 }
+
+// subset is some of other objects.
+type subset interface{ inner() *cluster.Objects }
 
 // pass is the state of one pass. Its size does not depend on the number of
 // objects.

@@ -36,6 +36,8 @@ func NewNamed(objects cluster.Objects, names []cluster.ObjectID) *Named {
 	return &Named{Objects: objects, names: names}
 }
 
+func (n *Named) inner() *cluster.Objects { return &n.Objects }
+
 // Gone returns the number of objects that were not there any more, or not the
 // same ones: whatever has their name now was created later, and persisted at the
 // storage version.
@@ -113,6 +115,8 @@ type sampled struct {
 	seen  int64
 	size  int64
 }
+
+func (s *sampled) inner() *cluster.Objects { return &s.Objects }
 
 // Sample returns a sample of some objects.
 func Sample(objects cluster.Objects) cluster.Objects { return &sampled{Objects: objects} }

@@ -626,15 +626,15 @@ func (in *Intent) DeepCopyInto(out *Intent) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
-	if in.Retry != nil {
-		in, out := &in.Retry, &out.Retry
-		*out = new(RetryIntent)
-		**out = **in
-	}
 	if in.NamespacesFirst != nil {
 		in, out := &in.NamespacesFirst, &out.NamespacesFirst
 		*out = make([]string, len(*in))
 		copy(*out, *in)
+	}
+	if in.Retry != nil {
+		in, out := &in.Retry, &out.Retry
+		*out = new(RetryIntent)
+		**out = **in
 	}
 	return
 }
