@@ -32,8 +32,8 @@ func (e *engine) prepare(ctx context.Context) error {
 
 func (e *engine) run(ctx context.Context) (objects, rewritten int64, err error) {
 	result, err := storagemigration.Pass(ctx, e.objects, storagemigration.PassOptions{Namespace: e.namespace})
-	if err == nil && result.Counts.Failed > 0 {
-		err = fmt.Errorf("%d of %d objects failed, the first one: %+v", result.Counts.Failed, result.Counts.Listed, result.Failures[0])
+	if n := storagemigration.Unwritten(result.Counts); err == nil && n > 0 {
+		err = fmt.Errorf("%d of %d objects failed, the first one: %+v", n, result.Counts.Listed, result.Failures[0])
 	}
 	return result.Counts.Listed, result.Counts.Rewritten, err
 }

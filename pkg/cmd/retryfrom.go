@@ -30,7 +30,7 @@ const (
 func (o *migrateOptions) addRetryFrom(command *cobra.Command) {
 	const name = "retry-from"
 	command.Flags().StringVar(&o.retryFrom, name, "", "Send only the objects again that this file of --report names; nothing is trimmed")
-	for _, other := range []string{"all", "group", "selector", "force", "until", "verify", "plan-out", "engine", "shard", "wait-for-svm", "keep-svm", "etcd-endpoints"} {
+	for _, other := range []string{"all", "group", "selector", "force", "until", "verify", "plan-out", "engine", "shard", "wait-for-svm", "keep-svm", "etcd-endpoints", "namespaces-first"} {
 		command.MarkFlagsMutuallyExclusive(name, other)
 	}
 }
@@ -52,7 +52,7 @@ func (o *migrateOptions) retry(ctx context.Context, c *change, args []string) er
 	}
 	intent := func(one crd.CRD) v1alpha1.Intent {
 		return v1alpha1.Intent{
-			Verb: v1alpha1.VerbMigrate, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
+			Verb: v1alpha1.VerbMigrate, AllowLoss: o.loss.paths, Accepted: o.loss.accepted, Path: string(o.rewrite.path),
 			Retry: &v1alpha1.RetryIntent{From: o.retryFrom, Objects: int64(len(report.objects[one.Name]))},
 		}
 	}

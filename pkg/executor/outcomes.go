@@ -32,7 +32,9 @@ func failures(counts v1alpha1.ObjectCounts, failed []v1alpha1.ObjectFailure) err
 // nothing left to rewrite.
 func (r *run) retry(ctx context.Context, result *v1alpha1.StepReport) error {
 	named := storagemigration.NewNamed(r.objects(), r.Retry)
-	pass, err := storagemigration.Pass(ctx, named, r.passOptions())
+	options := r.passOptions()
+	options.Canaries = r.canaries
+	pass, err := storagemigration.Pass(ctx, named, options)
 	pass.Counts.Listed += named.Gone()
 	pass.Counts.Deleted += named.Gone()
 	result.Objects, result.Failures, result.FailureGroups = &pass.Counts, pass.Failures, pass.Groups
@@ -52,7 +54,9 @@ func (r *run) verifiesAll() bool {
 // verifySample looks at some of the objects. It leaves no evidence behind: what
 // it finds in order says nothing about the others.
 func (r *run) verifySample(ctx context.Context, result *v1alpha1.StepReport) error {
-	pass, err := storagemigration.Pass(ctx, storagemigration.Sample(r.objects()), r.passOptions())
+	options := r.passOptions()
+	options.NamespacesFirst = nil
+	pass, err := storagemigration.Pass(ctx, storagemigration.Sample(r.objects()), options)
 	result.Objects, result.Failures, result.FailureGroups = &pass.Counts, pass.Failures, pass.Groups
 	if err != nil {
 		return fmt.Errorf("verifying a sample: %w", err)
