@@ -125,6 +125,14 @@ func TestValidateWithEtcd(t *testing.T) {
 	if got.code != 2 || !strings.Contains(got.stdout, "holds 3 objects at v1beta1, which spec.versions does not have") {
 		t.Errorf("%s", got)
 	}
+	// One that was never applied, which is no finding.
+	fresh := b.manifest(t, name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Spec.Group = "fresh.example.com"
+		crd.Name = "crontabs.fresh.example.com"
+	})
+	if got := execute(t.Context(), neverRead{t}, "validate", "-f", fresh, "--rules", "stored-version-unclaimed", "--fail-on", "info", "--etcd-snapshot", snapshot); got.code != 0 {
+		t.Errorf("%s", got)
+	}
 	// The same names on another cluster.
 	other := start(t, testbed.InProcessOptions{})
 	other.trimmedTooEarly(t, storedGroup, 1)
