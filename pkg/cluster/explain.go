@@ -136,21 +136,21 @@ func classify(status metav1.Status, err error) Failure {
 	return Failure{Reason: ReasonOther}
 }
 
-// deniedBy finds the webhook or policy that refused a request, wherever its name
-// stands: to take an answer for a refusal that is none does no harm here, to take
-// a refusal for the server's own 404 would.
-func deniedBy(message string) (name string, denied bool) {
+// denied tells whether a webhook or policy refused a request, wherever it says so
+// in the message: to take an answer for a refusal that is none does no harm here,
+// to take a refusal for the server's own 404 would.
+func denied(message string) bool {
 	for _, expression := range []string{
 		`admission webhook "([^"]+)" denied the request`,
 		`admission webhook "([^"]+)" does not support dry run`,
 		`ValidatingAdmissionPolicy '([^']+)' (?:with binding '[^']+' )?denied request`,
 		`policy ['"]([^'"]+)['"] (?:with binding '[^']+' )?denied request`,
 	} {
-		if match := regexp.MustCompile(expression).FindStringSubmatch(message); match != nil {
-			return match[1], true
+		if regexp.MustCompile(expression).MatchString(message) {
+			return true
 		}
 	}
-	return "", false
+	return false
 }
 
 // AboutObject tells whether a 404 or 409 is the server's own word about the
@@ -162,7 +162,7 @@ func AboutObject(err error, resource, name string) bool {
 	if !isStatus || status.Details == nil || status.Details.Name != name || status.Details.Kind != resource {
 		return false
 	}
-	if _, denied := deniedBy(status.Message); denied {
+	if denied(status.Message) {
 		return false
 	}
 	for _, cause := range status.Details.Causes {

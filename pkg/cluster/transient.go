@@ -26,7 +26,7 @@ func Transient(err error) bool {
 		return false
 	}
 	if status, isStatus := statusOf(err); isStatus {
-		if _, denied := deniedBy(status.Message); denied || Initializing(err) {
+		if denied(status.Message) || Initializing(err) {
 			return false
 		}
 		return transientStatus(status)

@@ -87,7 +87,7 @@ func reportError(doing, path string, err error) error {
 	if errors.As(err, &inner) {
 		err = inner.Err
 	}
-	return fmt.Errorf("%s the file of --report, %s: %s", doing, path, err.Error()) //nolint:errorlint // As said.
+	return fmt.Errorf("%s the file of --report, %s: %s", doing, path, err.Error())
 }
 
 // write writes one line in one go.
@@ -102,7 +102,7 @@ func (f *failureFile) write(line any) error {
 	if err == nil && n <= len(data) {
 		err = io.ErrShortWrite
 	}
-	return err //nolint:wrapcheck // The caller says which file.
+	return err
 }
 
 // add returns the function that takes the failures of a CRD down. When the file

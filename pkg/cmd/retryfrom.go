@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -157,7 +157,7 @@ func (r *failureReport) addObject(object v1alpha1.ObjectReport) error {
 	}
 	// The names become parts of a URL: "../.." would lead to another object.
 	for _, name := range []string{object.Namespace, object.Name} {
-		if problems := path.IsValidPathSegmentName(name); len(problems) > 0 {
+		if problems := content.IsPathSegmentName(name); len(problems) > 0 {
 			return fmt.Errorf("%q cannot be the name of an object: it %s", name, problems[0])
 		}
 	}

@@ -54,9 +54,7 @@ func (r *run) verifiesAll() bool {
 // verifySample looks at some of the objects. It leaves no evidence behind: what
 // it finds in order says nothing about the others.
 func (r *run) verifySample(ctx context.Context, result *v1alpha1.StepReport) error {
-	options := r.passOptions()
-	options.NamespacesFirst = nil
-	pass, err := storagemigration.Pass(ctx, storagemigration.Sample(r.objects()), options)
+	pass, err := storagemigration.Pass(ctx, storagemigration.Sample(r.objects()), r.passOptions())
 	result.Objects, result.Failures, result.FailureGroups = &pass.Counts, pass.Failures, pass.Groups
 	if err != nil {
 		return fmt.Errorf("verifying a sample: %w", err)

@@ -17,7 +17,6 @@ func TestMeter(t *testing.T) {
 	at := func(seconds int, perSecond int64) {
 		for range seconds * 10 {
 			now = now.Add(100 * time.Millisecond)
-			m.done, rate, left = m.done, 0, 0
 			rate, left = m.read(now, m.done+perSecond/10, 10_000)
 		}
 	}

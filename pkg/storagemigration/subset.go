@@ -125,7 +125,7 @@ func Sample(objects cluster.Objects) cluster.Objects { return &sampled{Objects: 
 func (s *sampled) ListMetadata(ctx context.Context, options cluster.PageOptions) (*metav1.PartialObjectMetadataList, error) {
 	page, err := s.Objects.ListMetadata(ctx, options)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // It is the objects' own word.
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
