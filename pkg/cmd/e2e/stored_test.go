@@ -25,7 +25,7 @@ func (b *bed) snapshot(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stream.Close()
+	defer stream.Close() //nolint:errcheck // Only read.
 	data, err := io.ReadAll(stream)
 	if err != nil {
 		t.Fatal(err)
