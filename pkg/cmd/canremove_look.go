@@ -212,4 +212,3 @@ func (o *fleetFlags) current(f *Factory) error {
 	o.only = &fleet.Member{Name: cmp.Or(name, *f.ConfigFlags.APIServer, "in-cluster"), Context: name}
 	return nil
 }
-

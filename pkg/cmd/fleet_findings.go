@@ -200,4 +200,3 @@ func preflightDetails(w io.Writer, answers []answer[*v1alpha1.PreflightReport], 
 	}
 	return nil
 }
-

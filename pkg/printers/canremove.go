@@ -3,6 +3,7 @@ package printers
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -78,28 +79,41 @@ func canRemoveTable(report *v1alpha1.CanRemoveReport) Table {
 	if problems {
 		table.Columns = append(table.Columns, Column{Header: "WHY"})
 	}
-	shown := map[string]bool{}
-	for _, item := range report.Items {
-		shown[item.Context] = true
-		table.Rows = append(table.Rows, canRemoveRow(item))
-	}
-	for _, one := range report.Clusters {
-		verdict, why := string(v1alpha1.LeaveUnknown), one.Error
-		switch {
-		case shown[one.Context]:
-			continue
-		case one.SameAs != "":
-			verdict, why = None, "the same cluster as "+one.SameAs
-		case one.Error == "":
-			verdict, why = string(v1alpha1.LeaveNotConcerned), ""
-		}
-		cell := Unknown
-		if one.Error == "" {
-			cell = None
-		}
-		table.Rows = append(table.Rows, []string{one.Context, cell, cell, cell, cell, cell, cell, verdict, why})
-	}
+	table.Rows = canRemoveRows(report)
 	return table
+}
+
+// canRemoveRows are the rows of the items and of the clusters without any, in the
+// order of the clusters, unless the items were sorted by something else.
+func canRemoveRows(report *v1alpha1.CanRemoveReport) [][]string {
+	var rows [][]string
+	left := report.Items
+	for _, one := range report.Clusters {
+		has := slices.ContainsFunc(report.Items, func(item v1alpha1.CanRemoveItem) bool { return item.Context == one.Context })
+		if !has {
+			rows = append(rows, clusterRow(one))
+			continue
+		}
+		for len(left) > 0 && left[0].Context == one.Context {
+			rows, left = append(rows, canRemoveRow(left[0])), left[1:]
+		}
+	}
+	for _, item := range left {
+		rows = append(rows, canRemoveRow(item))
+	}
+	return rows
+}
+
+// clusterRow is the row of a cluster that has nothing to say of the version.
+func clusterRow(one v1alpha1.FleetCluster) []string {
+	cell, verdict, why := None, string(v1alpha1.LeaveNotConcerned), ""
+	switch {
+	case one.SameAs != "":
+		verdict, why = None, "the same cluster as "+one.SameAs
+	case one.Error != "":
+		cell, verdict, why = Unknown, string(v1alpha1.LeaveUnknown), one.Error
+	}
+	return []string{one.Context, cell, cell, cell, cell, cell, cell, verdict, why}
 }
 
 func canRemoveRow(item v1alpha1.CanRemoveItem) []string {
