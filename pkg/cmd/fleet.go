@@ -122,7 +122,8 @@ func meet(ctx context.Context, o *fleetFlags, members []member) []fleet.Outcome[
 		}
 		identity, err := client.Identity(ctx)
 		if err != nil {
-			return v1alpha1.FleetCluster{}, err
+			// That it was kube-system which was read says nothing here.
+			return v1alpha1.FleetCluster{}, cmp.Or(errors.Unwrap(err), err)
 		}
 		return v1alpha1.FleetCluster{Server: identity.Server, KubeSystemUID: identity.KubeSystemUID}, nil
 	})

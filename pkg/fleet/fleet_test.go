@@ -31,7 +31,7 @@ func TestChoose(t *testing.T) {
 	const arn = "arn:aws:eks:us-east-1:123456789012:cluster/prod"
 	config := clientcmdapi.NewConfig()
 	for _, name := range []string{"prod-eu", "prod-us", "dev", "kind-[1]", "x*", arn} {
-		config.Contexts[name] = &clientcmdapi.Context{}
+		config.Contexts[name] = &clientcmdapi.Context{Cluster: "c"}
 	}
 	members := fleet.FromConfig(*config)
 	for patterns, want := range map[string]string{
@@ -69,13 +69,17 @@ func TestFromDir(t *testing.T) {
 	write := func(name string, contexts ...string) {
 		config := clientcmdapi.NewConfig()
 		for _, context := range contexts {
-			config.Contexts[context] = &clientcmdapi.Context{}
+			config.Contexts[context] = &clientcmdapi.Context{Cluster: "c"}
+			if context != "a" {
+				config.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
+			}
 		}
 		if err := clientcmd.WriteToFile(*config, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("a.conf", "admin", "a")
+	write("a.conf", "admin")
+	write("a-b.conf", "a") // Whose cluster is not in it.
 	write("b.conf", "admin")
 	write("empty.conf")
 	write(".hidden", "hidden")
@@ -96,7 +100,7 @@ func TestFromDir(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for _, one := range members {
-		if broken := slices.Contains([]string{"README.md", "empty.conf", "link.conf"}, one.Name); broken != (one.Err != nil) {
+		if broken := slices.Contains([]string{"README.md", "a", "empty.conf", "link.conf"}, one.Name); broken != (one.Err != nil) {
 			t.Errorf("%s: %v", one.Name, one.Err)
 		}
 	}
@@ -125,6 +129,7 @@ func TestRun(t *testing.T) {
 			switch i {
 			case 0: // Takes no notice of its context, as a credential plugin.
 				<-never
+				return 0, nil
 			case 1:
 				<-ctx.Done()
 				return 0, ctx.Err()

@@ -35,11 +35,17 @@ type Member struct {
 	Err error
 }
 
-// FromConfig returns the contexts of a kubeconfig, by name.
+// FromConfig returns the contexts of a kubeconfig, by name. One whose cluster is not
+// there is not asked: client-go would take http://localhost:8080 instead, which may
+// be another cluster.
 func FromConfig(config clientcmdapi.Config) []Member {
 	var members []Member
 	for _, name := range slices.Sorted(maps.Keys(config.Contexts)) {
-		members = append(members, Member{Name: name, Context: name})
+		one := Member{Name: name, Context: name}
+		if cluster := config.Contexts[name].Cluster; config.Clusters[cluster] == nil {
+			one.Err = fmt.Errorf("the kubeconfig has no cluster %q, which the context names", cluster)
+		}
+		members = append(members, one)
 	}
 	return members
 }

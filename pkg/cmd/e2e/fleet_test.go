@@ -156,7 +156,7 @@ func TestFleet(t *testing.T) {
 	})
 	t.Run("sort", func(t *testing.T) {
 		got := f.ask(t, 1, f.all, "sort", "--all-contexts", "-o", "custom-columns=C:.context,V:.name,D:.kubectlDefault,P:.problem")
-		fields(t, got.stdout, "eu v1 true <none>", "eu v1beta1 false <none>", "us v1 true <none>", "asia <none> <none> reading namespace")
+		fields(t, got.stdout, "eu v1 true <none>", "eu v1beta1 false <none>", "us v1 true <none>", "asia <none> <none> the connection to")
 	})
 	t.Run("validate", func(t *testing.T) {
 		got := f.ask(t, 1, f.all, "validate", "--all-contexts")
@@ -223,7 +223,7 @@ func TestCanRemove(t *testing.T) {
 	fields(t, got.stdout,
 		"eu crontabs.fleet.example.com v1beta1 no (verified) false probably unused clear <none>",
 		"us crontabs.fleet.example.com v1beta1 yes true in use blocked <none>",
-		"asia <unknown> <unknown> <unknown> <unknown> <unknown> unknown reading namespace",
+		"asia <unknown> <unknown> <unknown> <unknown> <unknown> unknown the connection to",
 		"eu-again <none> <none> <none> <none> <none> <none> the same cluster as eu",
 		"kubectl crdver promote v1 crontabs.fleet.example.com --kubeconfig "+f.all+" --context us",
 		"It must not leave the manifest yet (3 clusters: 1 clear, 1 blocked, 1 unknown). A version may leave the manifest only when every cluster")
