@@ -43,6 +43,7 @@ func arrows() map[string][]string {
 		"pkg/conversion/review":    {apis, "pkg/cluster", "pkg/crd"},
 		"pkg/conversion/roundtrip": {apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/review", "pkg/crd", "pkg/schema"},
 		"pkg/conversion/doctor":    {apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/review", "pkg/crd", "pkg/schema"},
+		"pkg/fleet":                {"pkg/lifecycle"},
 		"pkg/source":               {apis, "pkg/cluster", "pkg/crd", "pkg/lifecycle"},
 		"pkg/observe": {
 			apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/lifecycle",
@@ -54,7 +55,7 @@ func arrows() map[string][]string {
 			"pkg/usage",
 		},
 		"pkg/cmd": {
-			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/etcd", "pkg/executor", "pkg/lifecycle", "pkg/manifest", "pkg/observe",
+			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/etcd", "pkg/executor", "pkg/fleet", "pkg/lifecycle", "pkg/manifest", "pkg/observe",
 			"pkg/plan", "pkg/preflight", "pkg/printers", "pkg/schema", "pkg/source", "pkg/usage", "pkg/validate",
 		},
 		"pkg/cmd/fulltest":   {},

@@ -42,7 +42,7 @@ With --against, manifests are compared with other manifests and no cluster is
 needed; what objects are stored at is then not known.
 
 Findings of "validate" are reported only if the manifest brings them; --all
-shows those that were there before, too.`
+shows those that were there before, too.` + fleetHelp
 
 const preflightExample = `  # Before helm upgrade
   helm template ./chart --include-crds | kubectl crdver preflight -f -
@@ -58,6 +58,7 @@ const preflightExample = `  # Before helm upgrade
 const defaultSample = 1000
 
 type preflightOptions struct {
+	fleet   fleetFlags
 	files   resource.FilenameOptions
 	against []string
 	rules   ruleFlags
@@ -86,6 +87,7 @@ func newPreflightCommand(f *Factory) *cobra.Command {
 	flags.BoolVar(&o.all, "all", false, "Show findings that were there before, too")
 	flags.BoolVar(&o.server, "server-dry-run", true, "Ask the server with a dry run of each update, which admission policies and webhooks see, too")
 	AddTimeoutFlag(command, "Give up after this time")
+	o.fleet.add(f, command)
 	o.print.AddFlags(command)
 	command.MarkFlagsOneRequired("filename", "kustomize")
 	_ = command.MarkFlagFilename("against", "yaml", "yml", "json") // The only error is about a flag that does not exist.
@@ -110,11 +112,17 @@ func (o *preflightOptions) run(f *Factory, command *cobra.Command) error {
 	if slices.Contains(o.against, "-") && slices.Contains(o.files.Filenames, "-") {
 		return UsageErrorf(command, "standard input can be read only once: -f or --against can be '-', not both")
 	}
+	if err := o.checkFleet(command); err != nil {
+		return err
+	}
 	settings, err := o.rules.settings(command)
 	if err != nil {
 		return err
 	}
 	ctx := command.Context()
+	if o.fleet.given(command) {
+		return o.runFleet(f, command, settings, printer)
+	}
 	old, err := o.old(ctx, f)
 	if err != nil {
 		return err

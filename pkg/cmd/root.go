@@ -80,6 +80,7 @@ func (f *Factory) commands() []groupedCommand {
 		{groupInspect, newWebhookCheckCommand(f)},
 		{groupInspect, newStoredCommand(f)},
 		{groupInspect, newUsageCommand(f)},
+		{groupInspect, newCanRemoveCommand(f)},
 		{groupInspect, newExplainCommand(f)},
 		{groupChange, newDeprecateCommand(f)},
 		{groupChange, newPromoteCommand(f)},
@@ -127,7 +128,7 @@ func NewRootCommand(streams genericiooptions.IOStreams, opts ...Option) *cobra.C
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
-	root.SetFlagErrorFunc(UsageError)
+	root.SetFlagErrorFunc(flagError)
 	root.SetUsageFunc(func(command *cobra.Command) error { return writeUsage(command.OutOrStderr(), command) })
 	root.SetHelpFunc(func(command *cobra.Command, _ []string) { writeHelp(command.OutOrStdout(), command) })
 	root.AddGroup(

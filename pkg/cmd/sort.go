@@ -29,7 +29,7 @@ count. DEFAULT is the version that kubectl uses when none is named: the first on
 that is served. What the server's discovery says is compared with it.
 
 -o wide adds each version's place in the server's discovery (in /apis/GROUP, and
-in the aggregated document) and the rule that put it before the next one.`
+in the aggregated document) and the rule that put it before the next one.` + fleetHelp
 
 const sortExample = `  # All CRDs of the cluster
   kubectl crdver sort
@@ -50,6 +50,7 @@ const sortExample = `  # All CRDs of the cluster
 
 type sortOptions struct {
 	read     readFlags
+	fleet    fleetFlags
 	print    *printers.Flags
 	versions string
 	reverse  bool
@@ -69,8 +70,9 @@ func newSortCommand(f *Factory) *cobra.Command {
 	flags.StringVar(&o.versions, "versions", "", "Version names to sort instead of those of CRDs, separated by commas or blanks; - reads them from standard input")
 	flags.BoolVar(&o.reverse, "reverse", false, "Show the lowest priority first")
 	o.read.add(command)
+	o.fleet.add(f, command)
 	o.print.AddFlags(command)
-	for _, other := range []string{"filename", "kustomize", "recursive", "selector"} {
+	for _, other := range append([]string{"filename", "kustomize", "recursive", "selector"}, fleetFlagNames()...) {
 		command.MarkFlagsMutuallyExclusive("versions", other)
 	}
 	completeFlag(command, "output", o.print.Formats()...)
@@ -82,7 +84,7 @@ func (o *sortOptions) run(f *Factory, command *cobra.Command, args []string) err
 	if err != nil {
 		return err
 	}
-	if err := o.read.validate(command, args); err != nil {
+	if err := firstError(o.read.validate(command, args), o.read.checkFleet(command, &o.fleet)); err != nil {
 		return err
 	}
 	bare := command.Flags().Changed("versions")
@@ -90,6 +92,9 @@ func (o *sortOptions) run(f *Factory, command *cobra.Command, args []string) err
 		return UsageErrorf(command, "--versions sorts bare names, without the CRD %q", args[0])
 	}
 	r := reading{Factory: f, flags: o.read, args: args, look: observe.Options{Discovery: true}}
+	if o.fleet.given(command) {
+		return o.runFleet(f, command, r, printer)
+	}
 	var items []v1alpha1.Version
 	if bare {
 		items, err = o.bare(command, f)

@@ -26,7 +26,7 @@ says; who manages the CRD and may put its own manifest back; and the next
 command, ready to paste.
 
 --require VERSION makes the command fail with exit code 3 unless each of the
-CRDs serves VERSION.`
+CRDs serves VERSION.` + fleetHelp
 
 const statusExample = `  # All CRDs of the cluster, a row each
   kubectl crdver status
@@ -37,11 +37,15 @@ const statusExample = `  # All CRDs of the cluster, a row each
   # What to do next, for all CRDs
   kubectl crdver status -o jsonpath='{range .items[?(@.next)]}{.next.command}{"\n"}{end}'
 
+  # One CRD on many clusters
+  kubectl crdver status crontabs.example.com --contexts 'prod-*'
+
   # Fail if a CRD does not serve the version that a controller needs
   kubectl crdver status gateways.gateway.networking.k8s.io --require v1`
 
 type statusOptions struct {
 	read    readFlags
+	fleet   fleetFlags
 	print   *printers.Flags
 	require string
 }
@@ -70,6 +74,7 @@ func newStatusCommand(f *Factory) *cobra.Command {
 		RunE:              func(command *cobra.Command, args []string) error { return o.run(f, command, args) },
 	}
 	o.read.add(command)
+	o.fleet.add(f, command)
 	command.Flags().StringVar(&o.require, "require", "", "Fail with exit code 3 unless this version is served")
 	o.print.AddFlags(command)
 	completeFlag(command, "output", o.print.Formats()...)
@@ -81,7 +86,7 @@ func (o *statusOptions) run(f *Factory, command *cobra.Command, args []string) e
 	if err != nil {
 		return err
 	}
-	if err := o.read.validate(command, args); err != nil {
+	if err := firstError(o.read.validate(command, args), o.read.checkFleet(command, &o.fleet)); err != nil {
 		return err
 	}
 	if o.require != "" && len(args) == 0 && o.read.selector == "" && !o.read.local() {
@@ -90,6 +95,9 @@ func (o *statusOptions) run(f *Factory, command *cobra.Command, args []string) e
 	r := reading{Factory: f, flags: o.read, args: args, look: observe.Options{
 		Objects: true, Discovery: true, Migrations: true, APIServices: len(args) > 0 || o.require != "",
 	}}
+	if o.fleet.given(command) {
+		return o.runFleet(f, command, r, printer)
+	}
 	detailed := printer.Wide() || printer.Default() && len(args) == 1
 	reports, err := o.reports(command.Context(), r, detailed)
 	if err != nil {

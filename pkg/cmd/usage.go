@@ -45,7 +45,7 @@ Without VERSION, all versions of the CRD are looked at. The first argument is
 VERSION if it looks like one (v1, v1beta1) or is the name of a version and of no CRD;
 version/NAME and crd/NAME leave no doubt.
 
-Nothing is written to the cluster. The exit code is 2 while a version is in use.`
+Nothing is written to the cluster. The exit code is 2 while a version is in use.` + fleetHelp
 
 const usageExample = `  # Who still uses v1beta1
   kubectl crdver usage v1beta1 crontabs.example.com
@@ -69,6 +69,7 @@ const usageExample = `  # Who still uses v1beta1
 const defaultUsageWindow = 24 * time.Hour
 
 type usageOptions struct {
+	fleet     fleetFlags
 	selection usageSelection
 	sources   usageSources
 	window    time.Duration
@@ -91,6 +92,7 @@ func newUsageCommand(f *Factory) *cobra.Command {
 	o.sources.add(command)
 	command.Flags().DurationVar(&o.window, "usage-window", defaultUsageWindow, "How old a request may be to count as use")
 	AddTimeoutFlag(command, "Give up after this time")
+	o.fleet.add(f, command)
 	o.print.AddFlags(command)
 	completeFlag(command, "output", o.print.Formats()...)
 	return command
@@ -103,6 +105,9 @@ func (o *usageOptions) run(f *Factory, command *cobra.Command, args []string) er
 	}
 	if err := o.check(command, args); err != nil {
 		return err
+	}
+	if o.fleet.given(command) {
+		return o.runFleet(f, command, args, printer)
 	}
 	client, err := f.Cluster()
 	if err != nil {
@@ -142,7 +147,7 @@ func (o *usageOptions) check(command *cobra.Command, args []string) error {
 	if slices.Contains(args, "") {
 		return UsageErrorf(command, "an argument is empty: name a version or a CRD")
 	}
-	return o.sources.check(command)
+	return firstError(o.sources.check(command), o.checkFleet(command, args))
 }
 
 // report looks at all sources.

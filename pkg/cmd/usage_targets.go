@@ -61,7 +61,7 @@ func (o *usageOptions) targets(ctx context.Context, f *Factory, client cluster.I
 		if near := lifecycle.Nearest(version, slices.Sorted(maps.Keys(known))); near != "" {
 			message += fmt.Sprintf("; did you mean %q?", near)
 		}
-		return nil, errors.New(message)
+		return nil, &noVersionError{message}
 	case err != nil:
 		return nil, err
 	}
@@ -79,6 +79,11 @@ func (o *usageOptions) targets(ctx context.Context, f *Factory, client cluster.I
 	}
 	return targets, nil
 }
+
+// noVersionError says that no CRD of a cluster has a version.
+type noVersionError struct{ message string }
+
+func (e *noVersionError) Error() string { return e.message }
 
 // candidate is a target to make a command of.
 func candidate(name, version string) usage.Target {

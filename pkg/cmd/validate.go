@@ -40,7 +40,7 @@ The file .crdver.yaml holds the same settings as the flags:
   kind: ValidationConfig
   skip: [printer-columns-differ]
   severity: {deprecated-without-message: error}
-  failOn: warning`
+  failOn: warning` + fleetHelp
 
 const validateExample = `  # The CRDs of a project, in CI
   kubectl crdver validate -f config/crd/bases -R
@@ -82,6 +82,7 @@ const homepage = "https://github.com/crdver/kubectl-crdver"
 
 type validateOptions struct {
 	read      readFlags
+	fleet     fleetFlags
 	rules     ruleFlags
 	etcd      etcdFlags
 	print     *printers.Flags
@@ -111,6 +112,7 @@ func newValidateCommand(f *Factory) *cobra.Command {
 	flags.BoolVar(&o.fix, "fix", false, "Edit the manifests where the correction leaves no choice; comments and layout stay")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "With --fix, print the changes and write nothing")
 	AddTimeoutFlag(command, "Give up after this time")
+	o.fleet.add(f, command)
 	o.print.AddFlags(command)
 	command.MarkFlagsMutuallyExclusive("fix", "list-rules")
 	completeFlag(command, "output", o.print.Formats()...)
@@ -129,7 +131,7 @@ func (o *validateOptions) check(command *cobra.Command, args []string) error {
 	if err := o.etcd.validate(command); err != nil {
 		return err
 	}
-	return o.read.validate(command, args)
+	return firstError(o.read.validate(command, args), o.read.checkFleet(command, &o.fleet), o.fleet.checkWith(command, o.etcd.given(), o.print))
 }
 
 func (o *validateOptions) run(f *Factory, command *cobra.Command, args []string) error {
@@ -150,6 +152,9 @@ func (o *validateOptions) run(f *Factory, command *cobra.Command, args []string)
 	rules := settings.of("validate")
 	if len(rules) == 0 {
 		return UsageErrorf(command, "no rule of validate is left to apply")
+	}
+	if o.fleet.given(command) {
+		return o.runFleet(f, command, args, settings, printer)
 	}
 	checked, loadErr := o.checkAll(command.Context(), f, args, rules)
 	if command.Context().Err() != nil || len(checked) == 0 && loadErr != nil {

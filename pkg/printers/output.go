@@ -56,6 +56,9 @@ func (f *Flags) Formats() []string {
 	return slices.Compact(formats)
 }
 
+// More returns the formats of the command's own.
+func (f *Flags) More() []string { return f.more }
+
 // AddFlags adds the flags to a command.
 func (f *Flags) AddFlags(command *cobra.Command) {
 	flags := command.Flags()

@@ -32,6 +32,9 @@ type Selection struct {
 // Empty reports whether nothing was said about what to select.
 func (s Selection) Empty() bool { return s == Selection{} }
 
+// ErrNoneSelected says that flags select no CRD of the cluster.
+var ErrNoneSelected = errors.New("no CustomResourceDefinition is selected; kubectl crdver status lists them all")
+
 // NoneFitsError says that there are CRDs, but none that a command could change.
 type NoneFitsError struct {
 	// Looked is how many there are.
@@ -111,7 +114,7 @@ func Select(ctx context.Context, crds cluster.CRDs, args []string, selection Sel
 	case err != nil:
 		return nil, err
 	case selected == 0:
-		return nil, errors.New("no CustomResourceDefinition is selected; kubectl crdver status lists them all")
+		return nil, ErrNoneSelected
 	case len(fitting) == 0:
 		return nil, &NoneFitsError{Looked: selected, Selected: true}
 	}
@@ -297,10 +300,23 @@ func (index nameIndex) match(name string, candidates func(names) []string) []str
 	return matches
 }
 
+// UnknownError says that no CRD of the cluster has a name.
+type UnknownError struct {
+	// Name is the name, without "crd/".
+	Name string
+	// hint is what the reader may have meant.
+	hint string
+}
+
+// Error names it and suggests another.
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("no CustomResourceDefinition is named %q%s", e.Name, e.hint)
+}
+
 // unknown is the error for a name that no CRD has; it suggests the nearest.
 func (index nameIndex) unknown(name string) error {
 	if len(index) == 0 {
-		return fmt.Errorf("no CustomResourceDefinition is named %q: the cluster has none", name)
+		return &UnknownError{name, ": the cluster has none"}
 	}
 	owner := map[string]string{}
 	var candidates []string
@@ -319,7 +335,7 @@ func (index nameIndex) unknown(name string) error {
 		}
 	}
 	if nearest := lifecycle.Nearest(strings.ToLower(name), candidates); nearest != "" {
-		return fmt.Errorf("no CustomResourceDefinition is named %q; did you mean %s?", name, owner[nearest])
+		return &UnknownError{name, fmt.Sprintf("; did you mean %s?", owner[nearest])}
 	}
-	return fmt.Errorf("no CustomResourceDefinition is named %q; kubectl crdver status lists them all", name)
+	return &UnknownError{name, "; kubectl crdver status lists them all"}
 }

@@ -48,6 +48,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&RoundTripReport{}, &AcceptedDifferences{},
 		&WebhookCheckReport{}, &StoredReport{},
 		&UsageReport{},
+		&FleetReport{}, &CanRemoveReport{},
 	)
 	return nil
 }
