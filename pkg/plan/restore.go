@@ -1,6 +1,10 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
 
 // restore plans: VERSION served again, or, where it was removed, back in
 // spec.versions unserved, which makes objects readable that are still stored
@@ -11,6 +15,7 @@ func (b *builder) restore() error {
 	switch v := b.state.Version(version); {
 	case v != nil && !add:
 		b.serve(version)
+		b.clear(version, b.state.MarksOf(version), v1alpha1.ActionServe)
 		return nil
 	case v != nil:
 		// It was asked for to be there, not to be served: that is another command.
