@@ -69,7 +69,9 @@ func (r *run) watchEffects(ctx context.Context) *effects {
 	return e
 }
 
-func pods() schema.GroupVersionResource { return schema.GroupVersionResource{Version: "v1", Resource: "pods"} }
+func pods() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+}
 
 func (e *effects) each(ctx context.Context, kind schema.GroupVersionResource, visit func(*unstructured.Unstructured)) error {
 	return cluster.EachObject(ctx, e.run.Cluster.Objects(kind), cluster.PageOptions{Limit: 500}, func(o *unstructured.Unstructured) error {

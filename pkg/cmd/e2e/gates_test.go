@@ -145,7 +145,7 @@ func TestSoakEdited(t *testing.T) {
 		shorter + "x": "cannot be read",
 		`{"version":"v1beta1","phase":"deprecated","since":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}`: "does not end after it begins",
 		`{"version":"v1beta1","phase":"asleep","since":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z"}`:     `the phase "asleep"`,
-		`{"version":"v1beta1","phase":"deprecated","duration":"1s"}`:                                              "unknown field",
+		`{"version":"v1beta1","phase":"deprecated","duration":"1s"}`:                                               "unknown field",
 	} {
 		b.annotate(t, name, lifecycle.SoakAnnotation, text)
 		before := b.revisions(t)
