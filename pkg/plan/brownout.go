@@ -22,7 +22,7 @@ func (b *builder) brownout() error {
 	if b.intent.Brownout == nil || b.intent.Brownout.For.Duration <= 0 || b.intent.Brownout.Repeat < 1 {
 		return inputErrorf("a brownout takes a time that is longer than 0, once or more")
 	}
-	if going := b.endBrownout(); going {
+	if b.endBrownout() {
 		return nil
 	}
 	if _, entry := b.index(version); !entry.Served {
@@ -61,8 +61,9 @@ func (b *builder) brownoutStep(version string, blockers []v1alpha1.Blocker) {
 	b.add(step)
 }
 
-// endBrownout serves a version again whose brownout was never ended. A brownout
-// that is under way blocks; then it reports true.
+// endBrownout serves a version again whose brownout was never ended; a brownout that
+// is under way blocks. It reports whether there was one: that is all of the plan then,
+// because how the version fares is to be seen while it is served.
 func (b *builder) endBrownout() bool {
 	found, err := lifecycle.ReadBrownout(b.state.CRD)
 	switch {
@@ -81,13 +82,24 @@ func (b *builder) endBrownout() bool {
 		})
 		return true
 	}
-	b.warn("the brownout of %s by %s, which was to end at %s, was never ended: it is served again first", found.Version, found.By, when(found.Until))
+	b.warn("the brownout of %s by %s, which was to end at %s, was never ended: first it is served again", found.Version, found.By, when(found.Until))
 	if i, entry := b.index(found.Version); i >= 0 && !entry.Served {
 		b.serve(found.Version)
 	}
 	b.clear(found.Version, []string{lifecycle.BrownoutAnnotation}, v1alpha1.ActionServe)
-	delete(b.after.Annotations, lifecycle.BrownoutAnnotation)
-	return false
+	b.plan.Complete = false
+	return true
+}
+
+// patchesOf counts how often a step patches the CRD.
+func (b *builder) patchesOf(step v1alpha1.Step) int {
+	switch {
+	case step.Action == v1alpha1.ActionBrownout && b.intent.Brownout != nil:
+		return 2 * b.intent.Brownout.Repeat // There and back.
+	case step.Patch != nil, step.Marks != "":
+		return 1
+	}
+	return 0
 }
 
 func (b *builder) overdue(found *v1alpha1.Brownout) bool {

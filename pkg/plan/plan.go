@@ -275,9 +275,7 @@ func (b *builder) finish() v1alpha1.Plan {
 	}
 	summary := v1alpha1.Summary{Steps: len(b.plan.Steps), Irreversible: []string{}}
 	for _, step := range b.plan.Steps {
-		if step.Patch != nil {
-			summary.CRDPatches++
-		}
+		summary.CRDPatches += b.patchesOf(step)
 		if step.Objects != nil {
 			summary.Objects = b.state.Observations.Objects
 		}

@@ -27,13 +27,7 @@ func (b *builder) retire() error {
 	if v == nil {
 		return b.retireAbsent(version)
 	}
-	ends := len(b.plan.Steps)
-	if going := b.endBrownout(); going {
-		return nil
-	}
-	if len(b.plan.Steps) > ends {
-		// How the version fares is to be seen while it is served.
-		b.plan.Complete = false
+	if b.endBrownout() {
 		return nil
 	}
 	removal := b.leaving(version)

@@ -2,6 +2,7 @@ package printers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,10 +70,22 @@ func rest(plan v1alpha1.Plan) string {
 			return fmt.Sprintf("The plan ends with the soak; run the same command again when the time is up%s.", leftOf(step))
 		}
 	}
-	if plan.Intent.Verb == v1alpha1.VerbRetire && plan.Intent.Until == "" {
-		return "The plan does not reach the whole goal; run again for the rest."
+	if ends(plan) {
+		return "The plan only ends a brownout; run again for the rest."
 	}
 	return fmt.Sprintf("The plan does not reach the whole goal; run again without %s for the rest.", narrowing(plan.Intent))
+}
+
+// ends reports whether a plan only serves a version again that a brownout left unserved.
+func ends(plan v1alpha1.Plan) bool {
+	switch plan.Intent.Verb {
+	case v1alpha1.VerbRetire, v1alpha1.VerbBrownout:
+	default:
+		return false
+	}
+	return !slices.ContainsFunc(plan.Steps, func(s v1alpha1.Step) bool {
+		return s.Action != v1alpha1.ActionServe && s.Action != v1alpha1.ActionClear
+	})
 }
 
 func leftOf(step v1alpha1.Step) string {

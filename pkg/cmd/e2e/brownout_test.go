@@ -158,7 +158,7 @@ func TestBrownoutOverdue(t *testing.T) {
 		}
 	})
 	contains(t, b.must(t, 0, "status", name).stdout, "was to end at 2026-01-02T03:09:05Z and is overdue", "kubectl crdver restore v1beta1 "+name)
-	contains(t, b.must(t, 0, "retire", "v1beta1", name, "--yes").stderr, "was never ended: it is served again first")
+	contains(t, b.must(t, 0, "retire", "v1beta1", name, "--yes").stderr, "was never ended: first it is served again")
 	b.wantNoBrownout(t, name, group)
 }
 
