@@ -35,7 +35,7 @@ func commands(crds ...string) [][]string {
 		with("status"),
 		append(with("promote", newVersion), "--yes"),
 		with("status"),
-		append(with("retire", oldVersion), "--yes"),
+		append(with("retire", oldVersion), "--yes", "--allow-in-use"), // The demo wrote them a moment ago.
 		with("sort"),
 	}
 }

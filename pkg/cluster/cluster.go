@@ -56,6 +56,8 @@ type Interface interface {
 	// its own: of the one at an address of APIServers, or of whichever answers if
 	// address is empty.
 	Metrics(ctx context.Context, address string, read func(io.Reader) error) error
+	// Time returns what time it is by the clock of the server.
+	Time(ctx context.Context) (time.Time, error)
 	// Inside reports whether this process runs in a pod, so that the names of
 	// Services lead somewhere.
 	Inside() bool

@@ -134,7 +134,7 @@ func blocked(plans []v1alpha1.Plan) error {
 func todo(plans []v1alpha1.Plan) int {
 	n := 0
 	for _, p := range plans {
-		if p.Applyable && len(p.Steps) > 0 {
+		if p.Applyable && len(p.Steps) > 0 && !waits(p) {
 			n++
 		}
 	}
@@ -196,6 +196,7 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 			Now:             now,
 			Resume:          c.resume(p.Intent, name),
 			Hold:            c.holdOptions(p.Intent),
+			Gates:           c.gates(p),
 		})
 		if report.Outcome == v1alpha1.OutcomeDone && report.Resume != "" {
 			// What is left is what this one left out.
@@ -205,6 +206,9 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 		}
 		reports = append(reports, report)
 		worst = worse(worst, stopped(name, p.Intent, report, err))
+		if err == nil && failedMeanwhile(report) {
+			worst = worse(worst, Pending())
+		}
 		if ctx.Err() != nil {
 			break
 		}
@@ -238,7 +242,7 @@ func worse(a, b error) error {
 		switch {
 		case err == nil:
 			return 0
-		case ExitCode(err) == ExitPartial:
+		case ExitCode(err) == ExitPartial, ExitCode(err) == ExitPending:
 			return 1
 		case ExitCode(err) == ExitRefused:
 			return 2

@@ -146,6 +146,8 @@ type change struct {
 	retries map[string][]cluster.ObjectID
 	// failures is the file of --report; nil for none.
 	failures *failureFile
+	// auditLogs are those of --audit-log.
+	auditLogs []string
 	// connection are the connection flags as they were typed.
 	connection []string
 }
@@ -205,6 +207,7 @@ func (c *change) resume(intent v1alpha1.Intent, name string) string {
 		option("--allow-loss", path)
 	}
 	option("--accept", c.accept)
+	c.gateWords(intent, option, toggle)
 	toggle("--force", intent.Force)
 	option("--verify", string(intent.Verify))
 	if intent.Retry != nil {
@@ -319,6 +322,9 @@ func (c *change) planFor(ctx context.Context, one crd.CRD, intent v1alpha1.Inten
 	}
 	if !quick { // Planning again happens while this very run is at work.
 		observations.Held = c.heldBy(one)
+	}
+	if err := c.gateObservations(ctx, one, intent, quick, &observations); err != nil {
+		return v1alpha1.Plan{}, err
 	}
 	state := lifecycle.New(one, observations)
 	first, err := plan.Build(state, identity, intent)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"time"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -33,6 +34,8 @@ type Factory struct {
 	// status brings a signal whenever somebody wants to know where a run is; nil
 	// for never.
 	status <-chan os.Signal
+	// clock replaces that of the API server; nil for that one.
+	clock func() time.Time
 }
 
 // NewFactory returns a Factory for a plugin of the given version, empty when

@@ -172,7 +172,7 @@ func readCluster[T any](ctx context.Context, r reading, client cluster.Interface
 		slim, into := r.slim(one), &named{name: one.Name}
 		found = append(found, into)
 		group.Go(func() error {
-			into.result = work(lifecycle.New(slim, observer.Observe(groupCtx, slim, r.look)))
+			into.result = work(lifecycle.New(slim, withClock(slim, observer.Observe(groupCtx, slim, r.look))))
 			return nil
 		})
 		return nil

@@ -8,7 +8,8 @@ import (
 
 const restoreLong = `Serve VERSION again, or bring a removed VERSION back.
 
-A version that is in spec.versions is served again. One that was removed is
+A version that is in spec.versions is served again; a soak or a brownout of it ends
+with that. One that was removed is
 added again, unserved, from its manifest (-f) or as a copy of another version
 (--from): objects that are still stored at it become readable again. That is
 the rescue when LIST or GET says "invalid group/version".`

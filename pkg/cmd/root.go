@@ -53,6 +53,7 @@ type Option func(*options)
 type options struct {
 	version string
 	status  <-chan os.Signal
+	clock   func() time.Time
 }
 
 // WithVersion sets the version of the plugin; without it, or when it is empty,
@@ -65,6 +66,12 @@ func WithVersion(version string) Option {
 // whenever a signal comes.
 func WithStatusRequests(signals <-chan os.Signal) Option {
 	return func(o *options) { o.status = signals }
+}
+
+// WithClock makes soaks and brownouts, and what counts as recent use, go by another
+// clock than that of the API server.
+func WithClock(clock func() time.Time) Option {
+	return func(o *options) { o.clock = clock }
 }
 
 // commands returns every verb with its group. A verb that is not here does
@@ -86,6 +93,7 @@ func (f *Factory) commands() []groupedCommand {
 		{groupChange, newPromoteCommand(f)},
 		{groupChange, newMigrateCommand(f)},
 		{groupChange, newRetireCommand(f)},
+		{groupChange, newBrownoutCommand(f)},
 		{groupChange, newRestoreCommand(f)},
 		{groupChange, newRescueCommand(f)},
 		{groupChange, newApplyCommand(f)},
@@ -107,6 +115,7 @@ func NewRootCommand(streams genericiooptions.IOStreams, opts ...Option) *cobra.C
 	}
 	f := NewFactory(streams, o.version)
 	f.status = o.status
+	f.clock = o.clock
 	root := &cobra.Command{
 		Use:         "crdver",
 		Short:       "Take a CRD through the life of its versions",

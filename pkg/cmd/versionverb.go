@@ -19,6 +19,10 @@ type versionVerb struct {
 	// fits tells the CRDs that the command is about when none is named, beside
 	// those that have VERSION; nil for no others.
 	fits func(c crd.CRD, version string) bool
+	// check checks flags of the command; nil for none.
+	check func(*cobra.Command) error
+	// auditLogs are those of --audit-log; nil for a command without.
+	auditLogs *[]string
 }
 
 // runE returns the function that cobra runs.
@@ -30,9 +34,17 @@ func (v versionVerb) run(f *Factory, command *cobra.Command, version string, nam
 	if err := v.flags.validate(command); err != nil {
 		return err
 	}
+	if v.check != nil {
+		if err := v.check(command); err != nil {
+			return err
+		}
+	}
 	c, err := f.newChange(*v.flags, command)
 	if err != nil {
 		return err
+	}
+	if v.auditLogs != nil {
+		c.auditLogs = *v.auditLogs
 	}
 	ctx := command.Context()
 	given := &definition{}

@@ -56,6 +56,8 @@ type Options struct {
 	Now func() time.Time
 	// Resume is the command that continues after a stop.
 	Resume string
+	// Gates are asked before a version is no longer served.
+	Gates Gates
 	// Hold says as whom the CRD is held while its objects are rewritten; nil means
 	// that it is not.
 	Hold *HoldOptions
@@ -101,6 +103,10 @@ type run struct {
 	flipped time.Time
 	// holder keeps other runs away; nil where the CRD is not held.
 	holder *holder
+	// marking is the brownout that the last patch began, or tried to, and index where
+	// its version was.
+	marking *v1alpha1.Brownout
+	index   int
 	// step is the step being run, number its place from 1.
 	step   *v1alpha1.Step
 	number int
@@ -221,6 +227,13 @@ func (r *run) take(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.S
 		return r.listStored(ctx, left)
 	case v1alpha1.ActionUnserve:
 		return r.unserve(ctx, left, result)
+	case v1alpha1.ActionSoak:
+		return r.soak(ctx, left, result)
+	case v1alpha1.ActionBrownout:
+		return r.brownout(ctx, left, result)
+	case v1alpha1.ActionClear:
+		_, err := r.patchCRD(ctx, left)
+		return err
 	case v1alpha1.ActionRemove:
 		return r.remove(ctx, left)
 	case v1alpha1.ActionAdd, v1alpha1.ActionServe, v1alpha1.ActionSetStorage,

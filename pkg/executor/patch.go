@@ -76,12 +76,16 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 		if err != nil {
 			return nil, err
 		}
-		body, err := plan.Body(*r.step.Patch, c)
+		patch, err := r.marked(ctx)
+		if err != nil {
+			return nil, err
+		}
+		body, err := plan.Body(patch, c)
 		if err != nil {
 			return nil, err
 		}
 		after, err := r.Cluster.CRDs().Patch(ctx, c.Name, cluster.PatchRequest{
-			Type: types.JSONPatchType, Body: body, Subresource: r.step.Patch.Subresource, FieldManager: r.fieldManager(),
+			Type: types.JSONPatchType, Body: body, Subresource: patch.Subresource, FieldManager: r.fieldManager(),
 		})
 		switch {
 		case err == nil:

@@ -86,6 +86,7 @@ func (r *run) finish(ctx context.Context, err error) {
 			report.Resume = r.Resume
 		}
 	}
+	report.Back = r.back()
 	r.emit(v1alpha1.EventPlanFinished, func(e *v1alpha1.Event) {
 		e.Outcome, e.Message = report.Outcome, report.Message
 	})

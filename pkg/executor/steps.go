@@ -153,25 +153,12 @@ func (r *run) checkWarning(ctx context.Context, entry apiextensionsv1.CustomReso
 func (r *run) unserve(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.StepReport) error {
 	version := r.step.Version
 	if !r.plan.Intent.AllowOwnerReferences {
-		found, err := usage.OwnerReferences(ctx, r.Cluster, schema.GroupVersionKind{
-			Group: r.expected.Group, Version: version, Kind: r.expected.Kind,
-		})
-		if err != nil {
-			return fmt.Errorf("looking for ownerReferences to %s: %w", version, err)
+		if err := r.checkReferences(ctx, version); err != nil {
+			return err
 		}
-		if n := found.Objects; n > 0 {
-			return refusef("%d objects have an ownerReference to %s/%s %s by now; pass --allow-owner-references to go on",
-				n, r.expected.Group, version, r.expected.Kind)
-		}
-		if r.plan.Intent.Verb == v1alpha1.VerbRescue {
-			found.Unknown = slices.DeleteFunc(found.Unknown, func(u usage.UnknownResource) bool {
-				return u.Lost && u.Name != r.expected.Name
-			})
-		}
-		if !found.Complete() {
-			return refusef("not all resources could be searched for ownerReferences to %s, the first is %s: %s; pass --allow-owner-references to go on",
-				version, found.Unknown[0].Name, found.Unknown[0].Message)
-		}
+	}
+	if err := r.gated(ctx, left, result); err != nil {
+		return err
 	}
 	after, err := r.patchCRD(ctx, left)
 	if err != nil {
@@ -182,12 +169,48 @@ func (r *run) unserve(ctx context.Context, left []v1alpha1.Step, result *v1alpha
 			return fmt.Errorf("the server took the patch, but %s is still served", version)
 		}
 	}
-	if r.plan.Intent.Verb != v1alpha1.VerbRescue {
-		result.Message = "to bring its clients back: " + r.step.Undo
-	}
 	return eventually(ctx, version+" is no longer served", func(ctx context.Context) error {
 		return errors.Join(r.listed(ctx, version, false), r.readable(ctx, endpoint(after)))
 	})
+}
+
+// gated asks the gates of a retirement again, immediately before a version is no
+// longer served.
+func (r *run) gated(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.StepReport) error {
+	note, err := r.checkUse(ctx)
+	if err != nil {
+		return err
+	}
+	result.Message = note
+	found, err := r.current(ctx, left)
+	if err != nil {
+		return err
+	}
+	return r.soaked(ctx, found, v1alpha1.SoakDeprecated)
+}
+
+// checkReferences looks for ownerReferences to a version (fact 16).
+func (r *run) checkReferences(ctx context.Context, version string) error {
+	found, err := usage.OwnerReferences(ctx, r.Cluster, schema.GroupVersionKind{
+		Group: r.expected.Group, Version: version, Kind: r.expected.Kind,
+	})
+	if err != nil {
+		return fmt.Errorf("looking for ownerReferences to %s: %w", version, err)
+	}
+	if n := found.Objects; n > 0 {
+		return refusef("%d objects have an ownerReference to %s/%s %s by now; pass --allow-owner-references to go on",
+			n, r.expected.Group, version, r.expected.Kind)
+	}
+	if r.plan.Intent.Verb == v1alpha1.VerbRescue {
+		found.Unknown = slices.DeleteFunc(found.Unknown, func(u usage.UnknownResource) bool {
+			return u.Lost && u.Name != r.expected.Name
+		})
+	}
+	if !found.Complete() {
+		return refusef("not all resources could be searched for ownerReferences to %s, the first is %s: %s; pass --allow-owner-references to go on",
+			version, found.Unknown[0].Name, found.Unknown[0].Message)
+	}
+	return nil
 }
 
 // endpoint returns the version to reach objects through: the storage version
@@ -240,6 +263,9 @@ func (r *run) remove(ctx context.Context, left []v1alpha1.Step) error {
 	}
 	before, err := r.current(ctx, left)
 	if err != nil {
+		return err
+	}
+	if err := r.soaked(ctx, before, v1alpha1.SoakUnserved); err != nil {
 		return err
 	}
 	after, err := r.patchCRD(ctx, left)

@@ -256,5 +256,6 @@ func (s State) Notes() []string {
 	if note := s.holdNote(); note != "" {
 		notes = append(notes, note)
 	}
+	notes = append(notes, s.markNotes()...)
 	return append(notes, s.discoveryNotes()...)
 }

@@ -73,6 +73,12 @@ type Observations struct {
 	// Held says who rewrites the objects of the CRD at this moment, by the annotation
 	// HoldAnnotation; empty if nobody does.
 	Held string
+	// Now is the time of the API server, or of this machine where that is not known.
+	Now time.Time
+	// BrownoutGone says that the process which began a brownout is known to be gone.
+	BrownoutGone bool
+	// Usage is who uses the version of the intent; nil if it was not looked at.
+	Usage *v1alpha1.VersionUsage
 	// Terminating says that the CRD is being deleted.
 	Terminating bool
 	// Converter is the conversion webhook as the cluster has it; nil if it was not

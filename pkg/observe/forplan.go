@@ -49,7 +49,7 @@ func (o *Observer) ForPlan(
 	}
 	for _, step := range p.Steps {
 		switch {
-		case step.Action == v1alpha1.ActionUnserve && !p.Intent.AllowOwnerReferences:
+		case (step.Action == v1alpha1.ActionUnserve || step.Action == v1alpha1.ActionBrownout) && !p.Intent.AllowOwnerReferences:
 			observations.References = merged(observations.References, o.references(ctx, c, p, step.Version))
 		case step.Action == v1alpha1.ActionRehearse && options.Writes && len(observations.MissingRules) == 0 && observations.LostVersion == "":
 			o.rehearsal(ctx, c, p.Intent, step.Endpoint, observations, options)

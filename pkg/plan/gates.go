@@ -28,7 +28,7 @@ func (b *builder) gates() {
 	switch b.intent.Verb {
 	case v1alpha1.VerbPromote, v1alpha1.VerbMigrate, v1alpha1.VerbRetire:
 		b.block(b.state.MayReadObjects()...)
-	case v1alpha1.VerbDeprecate, v1alpha1.VerbRestore, v1alpha1.VerbRescue:
+	case v1alpha1.VerbDeprecate, v1alpha1.VerbRestore, v1alpha1.VerbRescue, v1alpha1.VerbBrownout:
 	}
 	b.etcdGate()
 	if len(b.plan.Steps) == 0 {
@@ -37,6 +37,8 @@ func (b *builder) gates() {
 	b.verifyGate()
 	o := b.state.Observations
 	b.heldGate(o.Held)
+	b.useGate()
+	b.brownoutGate()
 	if len(o.MissingRules) > 0 {
 		b.block(v1alpha1.Blocker{
 			ID:      blockAccess,

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 )
 
 // The patches are RFC 6902 operations on exactly the fields that change. A
@@ -49,6 +50,21 @@ func setFlag(index int, field string, to bool) v1alpha1.PatchOperation {
 // annotationPath returns the JSON pointer of an annotation.
 func annotationPath(key string) string {
 	return "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}
+
+// Annotate is the operation that sets an annotation.
+func Annotate(key, text string) v1alpha1.PatchOperation {
+	return v1alpha1.PatchOperation{Op: "add", Path: annotationPath(key), Value: value(text)}
+}
+
+// EndBrownout returns the patch that serves a version again and removes the
+// annotation of the brownout, if it is there.
+func EndBrownout(index int, version string, annotations map[string]string) *v1alpha1.Patch {
+	patch := jsonPatch("", testName(index, version), setFlag(index, "served", true))
+	if _, found := annotations[lifecycle.BrownoutAnnotation]; found {
+		patch.Body = append(patch.Body, v1alpha1.PatchOperation{Op: "remove", Path: annotationPath(lifecycle.BrownoutAnnotation)})
+	}
+	return patch
 }
 
 // flagChange is the change of a flag of a version, for people.

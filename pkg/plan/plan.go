@@ -48,6 +48,8 @@ func Build(state lifecycle.State, cluster v1alpha1.ClusterIdentity, intent v1alp
 		err = b.restore()
 	case v1alpha1.VerbRescue:
 		err = b.rescue()
+	case v1alpha1.VerbBrownout:
+		err = b.brownout()
 	default:
 		err = inputErrorf("unknown verb %q in the intent", intent.Verb)
 	}
@@ -203,6 +205,8 @@ func order(verb v1alpha1.Verb) []v1alpha1.Action {
 			v1alpha1.ActionBarrier, v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionTrim,
 			v1alpha1.ActionCleanManagedFields, v1alpha1.ActionRemove,
 		}
+	case v1alpha1.VerbBrownout:
+		return []v1alpha1.Action{v1alpha1.ActionServe, v1alpha1.ActionClear, v1alpha1.ActionBrownout}
 	}
 	return nil
 }
@@ -234,7 +238,11 @@ func (b *builder) cut() {
 	last := slices.Index(actions, b.intent.Until)
 	var kept []v1alpha1.Step
 	for _, step := range b.plan.Steps {
-		if slices.Index(actions, step.Action) <= last {
+		action := step.Action
+		if action == v1alpha1.ActionSoak {
+			action = v1alpha1.ActionDeprecate // It comes after that step, or after a later one.
+		}
+		if slices.Index(actions, action) <= last {
 			kept = append(kept, step)
 		} else {
 			b.plan.Complete = false
@@ -267,9 +275,7 @@ func (b *builder) finish() v1alpha1.Plan {
 	}
 	summary := v1alpha1.Summary{Steps: len(b.plan.Steps), Irreversible: []string{}}
 	for _, step := range b.plan.Steps {
-		if step.Patch != nil {
-			summary.CRDPatches++
-		}
+		summary.CRDPatches += b.patchesOf(step)
 		if step.Objects != nil {
 			summary.Objects = b.state.Observations.Objects
 		}

@@ -1,6 +1,10 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
 
 // restore plans: VERSION served again, or, where it was removed, back in
 // spec.versions unserved, which makes objects readable that are still stored
@@ -11,6 +15,11 @@ func (b *builder) restore() error {
 	switch v := b.state.Version(version); {
 	case v != nil && !add:
 		b.serve(version)
+		marks := b.state.MarksOf(version)
+		b.clear(version, marks, v1alpha1.ActionServe)
+		if v.Deprecated && len(marks) > 0 {
+			b.warn("%s stays deprecated; to take that back: kubectl crdver deprecate %s --undo %s", version, version, b.state.CRD.Name)
+		}
 		return nil
 	case v != nil:
 		// It was asked for to be there, not to be served: that is another command.

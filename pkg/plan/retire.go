@@ -27,6 +27,9 @@ func (b *builder) retire() error {
 	if v == nil {
 		return b.retireAbsent(version)
 	}
+	if b.endBrownout() {
+		return nil
+	}
 	removal := b.leaving(version)
 	if slices.ContainsFunc(removal, func(x v1alpha1.Blocker) bool {
 		return x.ID == lifecycle.BlockStorageVersion || x.ID == lifecycle.BlockOnlyServed
@@ -34,6 +37,21 @@ func (b *builder) retire() error {
 		// Another version has to take over first; the steps will be others then.
 		return nil
 	}
+	soak, ok := b.readSoak(version)
+	if !ok {
+		return nil
+	}
+	if v.Deprecated && v.Served && b.soaking(version, v1alpha1.SoakDeprecated, soak) {
+		return nil
+	}
+	if !v.Served && b.soaking(version, v1alpha1.SoakUnserved, soak) {
+		return nil
+	}
+	return b.retireSteps(version, v, soak, removal)
+}
+
+// retireSteps adds the steps of a retirement that is not waiting.
+func (b *builder) retireSteps(version string, v *lifecycle.Version, soak *v1alpha1.Soak, removal []v1alpha1.Blocker) error {
 	// The rewrite comes before the removal even where storedVersions says that
 	// there is nothing to do: it can claim less than the truth (rule 3).
 	b.rehearse(b.state.Storage)
@@ -43,13 +61,22 @@ func (b *builder) retire() error {
 			return err
 		}
 		b.deprecateStep(v1alpha1.ActionDeprecate, version, warning)
+		if duration := b.soakFor(soak); duration > 0 && v.Served {
+			b.soakStarts(version, v1alpha1.SoakDeprecated, duration)
+			return nil
+		}
 	}
 	if v.Served {
 		b.unserve(version, removal)
+		if duration := b.soakFor(soak); duration > 0 {
+			b.soakStarts(version, v1alpha1.SoakUnserved, duration)
+			return nil
+		}
 	}
 	b.rewrite()
 	b.cleanManagedFields(version)
 	b.remove(version)
+	b.clear(version, b.state.MarksOf(version), v1alpha1.ActionRemove)
 	return nil
 }
 
@@ -96,6 +123,10 @@ func (b *builder) leaving(version string) []v1alpha1.Blocker {
 
 // unserve sets served: false.
 func (b *builder) unserve(version string, blockers []v1alpha1.Blocker) {
+	b.add(b.unserveStep(version, blockers))
+}
+
+func (b *builder) unserveStep(version string, blockers []v1alpha1.Blocker) v1alpha1.Step {
 	i, entry := b.index(version)
 	entry.Served = false
 	references := v1alpha1.PreconditionUnknown
@@ -130,7 +161,8 @@ func (b *builder) unserve(version string, blockers []v1alpha1.Blocker) {
 			ID: "owner-references", Description: fmt.Sprintf("no ownerReference names %s", version), Status: references,
 		})
 	}
-	b.add(step)
+	step.Preconditions = append(step.Preconditions, b.usePrecondition(version)...)
+	return step
 }
 
 // cleanManagedFields moves the managedFields entries of the version.

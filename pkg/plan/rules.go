@@ -50,6 +50,9 @@ func Rules(p v1alpha1.Plan) []Rule {
 			target.Subresource = step.Patch.Subresource
 			rules = need(rules, target, "patch")
 		}
+		if step.Marks != "" {
+			rules = need(rules, crds, "patch")
+		}
 		rules = svmRules(rules, step, crds, need)
 		switch step.Action {
 		case v1alpha1.ActionRehearse:
@@ -67,10 +70,11 @@ func Rules(p v1alpha1.Plan) []Rule {
 			rules = need(rules, objects, "list")
 			rules = need(rules, objects, "patch")
 		case v1alpha1.ActionServe, v1alpha1.ActionUnserve, v1alpha1.ActionDeprecate, v1alpha1.ActionUndeprecate,
-			v1alpha1.ActionDeprecateOlder, v1alpha1.ActionRemove, v1alpha1.ActionListStored:
+			v1alpha1.ActionDeprecateOlder, v1alpha1.ActionRemove, v1alpha1.ActionListStored, v1alpha1.ActionBrownout:
 			rules = need(rules, objects, "list")
 		case v1alpha1.ActionAdd, v1alpha1.ActionSetStorage, v1alpha1.ActionTrim, v1alpha1.ActionPutBack,
-			v1alpha1.ActionWaitForSVM, v1alpha1.ActionInTreeMigrate, v1alpha1.ActionDeleteSVM:
+			v1alpha1.ActionWaitForSVM, v1alpha1.ActionInTreeMigrate, v1alpha1.ActionDeleteSVM,
+			v1alpha1.ActionSoak, v1alpha1.ActionClear:
 		}
 	}
 	return rules

@@ -101,6 +101,7 @@ func writeStep(t *textWriter, number int, step v1alpha1.Step) {
 			t.line(5, "~ %s: %s -> %s", change.Path, change.From, change.To)
 		}
 	}
+	writeSoak(t, step)
 	for _, p := range step.Preconditions {
 		t.line(5, "before  %s (%s)", p.Description, string(p.Status))
 	}
@@ -161,7 +162,7 @@ func writeSummary(t *textWriter, plan v1alpha1.Plan) {
 		t.line(0, "Meanwhile, the annotation %s of the CRD says who is at work and how far; it is removed at the end.", plan.Hold)
 	}
 	if !plan.Complete {
-		t.line(0, "The plan does not reach the whole goal; run again without %s for the rest.", narrowing(plan.Intent))
+		t.line(0, "%s", rest(plan))
 	}
 }
 

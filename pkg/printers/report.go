@@ -37,9 +37,8 @@ func WriteReport(w io.Writer, report v1alpha1.Report, width int) error {
 	if left := notRun(report.Steps); len(left) > 0 {
 		t.line(2, "not run: %s", strings.Join(left, ", "))
 	}
-	if report.Resume != "" {
-		t.line(2, "to continue: %s", report.Resume)
-	}
+	writeBrownout(&t, report.Brownout, report.Intent.Version)
+	writeContinue(&t, report)
 	if _, err := io.WriteString(w, t.String()); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
@@ -61,6 +60,7 @@ func reportVerb(report v1alpha1.Report) string {
 	done := map[v1alpha1.Verb]string{
 		v1alpha1.VerbPromote: "promoted to ", v1alpha1.VerbRetire: "retired ", v1alpha1.VerbDeprecate: "deprecated ",
 		v1alpha1.VerbRestore: "restored ", v1alpha1.VerbMigrate: "migrated",
+		v1alpha1.VerbBrownout: "served again, after a brownout of ",
 	}[report.Intent.Verb] + report.Intent.Version
 	if report.Intent.Undo {
 		done = "no longer deprecates " + report.Intent.Version

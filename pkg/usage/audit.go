@@ -25,6 +25,8 @@ type AuditOptions struct {
 	// Window and Now are the time that has to be known about.
 	Window time.Duration
 	Now    time.Time
+	// Since leaves out the requests that were received before; zero for none.
+	Since time.Time
 	// Progress is called now and then with the bytes that were read, after
 	// decompressing; it may be nil.
 	Progress func(log string, bytes int64)
@@ -170,6 +172,9 @@ func (a *Audit) event(event *auditEvent) {
 	}
 	counter := a.targets[schema.GroupResource{Group: event.ObjectRef.APIGroup, Resource: event.ObjectRef.Resource}]
 	if counter == nil {
+		return
+	}
+	if event.Received.Time.Before(a.options.Since) {
 		return
 	}
 	a.Stats.Events++

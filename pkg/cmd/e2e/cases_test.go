@@ -136,7 +136,7 @@ func TestReportedFailures(t *testing.T) {
 			name: "51 unserved and deprecated, without a converter", versions: "v1beta1-! v1", storage: "v1", objects: 5,
 			commands: []command{
 				{"restore v1beta1 $CRD --yes", 0, []string{"restored v1beta1"}},
-				{"retire v1beta1 $CRD --until unserve --yes", 0, []string{"to bring its clients back: kubectl crdver restore v1beta1 $CRD"}},
+				{"retire v1beta1 $CRD --until unserve --yes", 0, []string{"the way back: kubectl crdver restore v1beta1 $CRD"}},
 				{"retire v1beta1 $CRD --yes", 0, nil},
 			},
 			after: []string{"v1 storage"}, left: []string{"v1"},

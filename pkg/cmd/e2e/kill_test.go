@@ -94,7 +94,7 @@ func (b *bed) kill(ctx context.Context, plugin string, random *rand.Rand, steps 
 	if random.IntN(4) == 0 {
 		delay = time.Duration(random.IntN(2500)) * time.Millisecond
 	}
-	command := exec.CommandContext(ctx, plugin, append(args, "--progress", "json", "--kubeconfig", b.kubeconfig)...)
+	command := exec.CommandContext(ctx, plugin, append(allowInUse(args), "--progress", "json", "--kubeconfig", b.kubeconfig)...)
 	stderr, err := command.StderrPipe()
 	if err != nil {
 		return "", false, err

@@ -95,6 +95,7 @@ const (
 	VerbRetire    Verb = "retire"
 	VerbRestore   Verb = "restore"
 	VerbRescue    Verb = "rescue"
+	VerbBrownout  Verb = "brownout"
 )
 
 // Intent is what was asked for.
@@ -128,6 +129,16 @@ type Intent struct {
 	DeprecateOlder bool `json:"deprecateOlder,omitempty"`
 	// AllowOwnerReferences unserves a version although owner references name it.
 	AllowOwnerReferences bool `json:"allowOwnerReferences,omitempty"`
+	// UsageWindow is how old evidence of use may be to keep a version served; absent
+	// where use is not asked about.
+	UsageWindow *metav1.Duration `json:"usageWindow,omitempty"`
+	// AllowInUse unserves a version although there is evidence that it is in use.
+	AllowInUse bool `json:"allowInUse,omitempty"`
+	// Soak is how long a retirement waits between deprecating and unserving, and
+	// between unserving and removing; absent for no longer than an earlier run said.
+	Soak *metav1.Duration `json:"soak,omitempty"`
+	// Brownout says for how long, and how often, a brownout unserves the version.
+	Brownout *BrownoutIntent `json:"brownout,omitempty"`
 	// AllowLoss are the paths of fields that may be lost, with all below them.
 	AllowLoss []string `json:"allowLoss,omitempty"`
 	// Accepted are the differences after a conversion that are expected.
@@ -220,6 +231,9 @@ const (
 	ActionPutBack            Action = "put-back"
 	ActionInTreeMigrate      Action = "in-tree-migrate"
 	ActionDeleteSVM          Action = "delete-svm"
+	ActionSoak               Action = "soak"
+	ActionBrownout           Action = "brownout"
+	ActionClear              Action = "clear"
 )
 
 // Step is one thing that a plan does.
@@ -239,6 +253,12 @@ type Step struct {
 	Preconditions []Precondition `json:"preconditions"`
 	// Patch is absent for steps that rewrite objects or only check.
 	Patch *Patch `json:"patch,omitempty"`
+	// Marks is the annotation of the CRD that the step sets, in the same patch if it
+	// has one. Its value holds the time of that moment, and who it was. That of a
+	// brownout is removed with serving the version again.
+	Marks string `json:"marks,omitempty"`
+	// Soak is what a step waits for; absent for the other steps.
+	Soak *SoakStep `json:"soak,omitempty"`
 	// SVM is the StorageVersionMigrations that the step makes, follows or deletes;
 	// absent for the other steps.
 	SVM *SVMStep `json:"svm,omitempty"`

@@ -42,8 +42,15 @@ type Report struct {
 	// StorageVersion and StoredVersions are what the CRD says at the end.
 	StorageVersion string   `json:"storageVersion"`
 	StoredVersions []string `json:"storedVersions"`
+	// Brownout is what was seen during a brownout; absent if there was none.
+	Brownout *BrownoutReport `json:"brownout,omitempty"`
+	// After is the time from which on Resume can go on; absent if that is now.
+	After *metav1.Time `json:"after,omitempty"`
 	// Resume is the command that continues; empty if nothing is left.
 	Resume string `json:"resume,omitempty"`
+	// Back is the command that brings the clients of the version back; empty where
+	// they lost nothing.
+	Back string `json:"back,omitempty"`
 }
 
 // ReportList is the reports of a command that covers several CRDs.
