@@ -117,12 +117,15 @@ func clusterRow(one v1alpha1.FleetCluster) []string {
 }
 
 func canRemoveRow(item v1alpha1.CanRemoveItem) []string {
-	objects := ""
+	objects, served := "", ""
+	if item.Served != nil {
+		served = Bool(item.Served)
+	}
 	if item.Objects != nil {
 		objects = fmt.Sprint(*item.Objects)
 	}
 	return []string{
-		item.Context, item.CRD, item.Version, storedCell(item), Bool(item.Served), string(item.Usage), objects, string(item.Verdict), item.Why,
+		item.Context, item.CRD, item.Version, storedCell(item), served, string(item.Usage), objects, string(item.Verdict), item.Why,
 	}
 }
 
