@@ -59,7 +59,7 @@ func notRun(steps []v1alpha1.StepReport) []string {
 func reportVerb(report v1alpha1.Report) string {
 	done := map[v1alpha1.Verb]string{
 		v1alpha1.VerbPromote: "promoted to ", v1alpha1.VerbRetire: "retired ", v1alpha1.VerbDeprecate: "deprecated ",
-		v1alpha1.VerbRestore: "restored ", v1alpha1.VerbMigrate: "migrated",
+		v1alpha1.VerbRestore: "restored ", v1alpha1.VerbMigrate: "migrated", v1alpha1.VerbRescue: "rescued",
 		v1alpha1.VerbBrownout: "served again, after a brownout of ",
 	}[report.Intent.Verb] + report.Intent.Version
 	if report.Intent.Undo {

@@ -176,7 +176,8 @@ func TestRescueLosses(t *testing.T) {
 		t.Errorf("annotations %q, storedVersions %q", c.Annotations, c.Status.StoredVersions)
 	}
 	contains(t, b.must(t, 0, "status", name).stdout, "kubectl crdver rescue "+name)
-	b.must(t, 0, "rescue", name, "--yes", "--allow-loss", "spec.image", "-f", writeFile(t, "old.yaml", manifest))
+	got = b.must(t, 0, "rescue", name, "--yes", "--allow-loss", "spec.image", "-f", writeFile(t, "old.yaml", manifest))
+	contains(t, got.stdout, name+" rescued")
 	b.wantVersions(t, name, []string{"v1 storage"}, []string{"v1"})
 	for key, text := range contents {
 		contents[key] = strings.Replace(text, `"image":"example.com/cron:v1",`, "", 1) // Those at v1 never had it.

@@ -4,15 +4,12 @@ package fulltest_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
@@ -222,37 +219,27 @@ func testRunningSVM(t *testing.T, bed *testbed.Full, _ *subject) {
 // testRescue: after a failed migration the version was dropped by hand. The
 // objects that are still at it cannot be read until it is back.
 func testRescue(t *testing.T, s *subject, thaw func(*testing.T)) {
-	manifest := filepath.Join(t.TempDir(), "crd.yaml")
-	data, err := yaml.Marshal(cronTabs(s.group, "v1beta1", "v1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(manifest, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	s.drop(t)
 	eventually(t, "the objects cannot be read", 30*time.Second, func() bool {
 		_, err := s.objects(t, "v1", "default").Get(t.Context(), "object-000002", metav1.GetOptions{})
 		return err != nil
 	})
-	// status counts with LIST limit=1, which sees the first object only: where the
-	// failed migration got as far as that one, it cannot know of the others.
 	r := s.run(t, "status", s.name)
-	r.want(t, 0, "Trusted:      no: ")
+	r.want(t, 0, "Trusted:      no: ", "kubectl crdver rescue "+s.name)
 	r.lacks(t, "corrupt")
-	r = s.run(t, "migrate", s.name, "--yes")
-	r.want(t, 3, "restore v1beta1")
-	s.run(t, "restore", "v1beta1", s.name, "-f", manifest, "--yes").want(t, 0, "restored v1beta1")
+	s.run(t, "migrate", s.name, "--yes").want(t, 3, "kubectl crdver rescue "+s.name)
+	// What made the migration fail stops the rescue, too, and the objects can be
+	// read all the same.
+	s.run(t, "rescue", s.name, "--yes").want(t, 4, "1 of 3 objects could not be rewritten")
 	eventually(t, "the objects can be read again", 30*time.Second, func() bool {
 		list, err := s.objects(t, "v1", "").List(t.Context(), metav1.ListOptions{Limit: 100})
 		return err == nil && len(list.Items) == 3
 	})
 	thaw(t)
-	s.run(t, "migrate", s.name, "--yes").want(t, 0, "migrated")
-	s.stored(t, map[string]int{"v1": 3})
-	s.run(t, "retire", "v1beta1", s.name, "--yes").want(t, 0, "retired v1beta1")
+	s.run(t, "rescue", s.name, "--yes").want(t, 0, "rescued")
 	s.stored(t, map[string]int{"v1": 3})
 	s.listable(t)
+	s.run(t, "rescue", s.name, "--yes").want(t, 0, "Nothing to do")
 }
 
 // drop removes v1beta1 from spec.versions by hand.
