@@ -22,6 +22,8 @@ const (
 	// brownoutTick is how often the clock is looked at. A machine that slept goes by
 	// the wall clock, one whose clock was changed by the other.
 	brownoutTick = 200 * time.Millisecond
+	// tellEvery is how often to say how long it takes.
+	tellEvery = 30 * time.Second
 	// serveTimeout bounds one attempt to serve the version again.
 	serveTimeout = 15 * time.Second
 	// serveRetry is how long to wait between two attempts, at most.
@@ -110,7 +112,7 @@ func (r *run) pause(ctx context.Context, until time.Time, what string, effects *
 		if left <= 0 {
 			return nil
 		}
-		if now.Sub(told) >= time.Second {
+		if now.Sub(told) >= tellEvery {
 			told = now
 			r.emit(v1alpha1.EventWaiting, func(e *v1alpha1.Event) {
 				e.Message = fmt.Sprintf("%s, %s left", what, left.Round(time.Second))
