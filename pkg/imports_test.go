@@ -58,6 +58,7 @@ func arrows() map[string][]string {
 			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/etcd", "pkg/executor", "pkg/fleet", "pkg/lifecycle", "pkg/manifest", "pkg/observe",
 			"pkg/plan", "pkg/preflight", "pkg/printers", "pkg/schema", "pkg/source", "pkg/usage", "pkg/validate",
 		},
+		"pkg/cmd/chaos":      {},
 		"pkg/cmd/fulltest":   {},
 		"pkg/goldenfile":     {},
 		"pkg/testbed":        {},

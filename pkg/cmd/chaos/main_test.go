@@ -1,0 +1,118 @@
+package chaos_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// long runs every fault for as long and among as many objects as the requirements
+// say; without, the tests are a short form of that.
+var long = flag.Bool("long", false, "run every fault in full length, among 5,000 objects")
+
+// buildDir is where the binary is built; TestMain deletes it.
+var buildDir string
+
+func TestMain(m *testing.M) {
+	os.Exit(runTests(m)) //nolint:forbidigo // this is the main of the tests
+}
+
+// runTests lets more tests run at a time than there are processors: they wait much
+// of the time. The flag -parallel takes precedence.
+func runTests(m *testing.M) int {
+	err := flag.Set("test.parallel", "5")
+	if err != nil {
+		panic(err)
+	}
+	if buildDir, err = os.MkdirTemp("", "crdver-chaos-"); err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(buildDir) }()
+	return m.Run()
+}
+
+// build builds the plugin once in a run of the tests.
+var build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(buildDir, "kubectl-crdver")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/crdver/kubectl-crdver/cmd/kubectl-crdver").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building the plugin: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// choose returns the first value in the long form and the second one in the short.
+func choose[T any](full, short T) T {
+	if *long {
+		return full
+	}
+	return short
+}
+
+// lockedBuffer is written to from several goroutines.
+type lockedBuffer struct {
+	lock   sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.buffer.String()
+}
+
+// process is the plugin at work.
+type process struct {
+	args           []string
+	command        *exec.Cmd
+	stdout, stderr lockedBuffer
+	done           chan struct{}
+}
+
+// launch starts the plugin.
+func launch(ctx context.Context, kubeconfig string, args ...string) (*process, error) {
+	path, err := build()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{args: args, done: make(chan struct{})}
+	p.command = exec.CommandContext(ctx, path, append(args, "--kubeconfig", kubeconfig)...)
+	p.command.Stdout, p.command.Stderr = &p.stdout, &p.stderr
+	if err := p.command.Start(); err != nil {
+		return nil, fmt.Errorf("starting the plugin: %w", err)
+	}
+	go func() {
+		defer close(p.done)
+		_ = p.command.Wait() // Its state says how it ended.
+	}()
+	return p, nil
+}
+
+// end waits for the end of the plugin and returns its exit code, -1 for a signal.
+func (p *process) end() int {
+	<-p.done
+	return p.command.ProcessState.ExitCode()
+}
+
+// String is what there is to say of a process that ended.
+func (p *process) String() string {
+	return fmt.Sprintf("kubectl crdver %s: %s\n--- stdout\n%s--- stderr\n%s",
+		strings.Join(p.args, " "), p.command.ProcessState, p.stdout.String(), p.stderr.String())
+}
+
+// errUnexpected marks what a test did not expect.
+var errUnexpected = errors.New("unexpected")
