@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/apiversion"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
