@@ -152,7 +152,7 @@ func normalize(text string) string {
 		{`(\d+) objects: (\d+) rewritten, (\d+) already current`, "$1 objects: $1 rewritten"},
 		{`\d+[ms](\d+s)? +managed-fields `, "12s         managed-fields "},
 		{`used it (\d+m)?\d+s ago`, "used it 12s ago"},
-		{`by \S+@\S+, process \d+`, "by alice@laptop, process 4242"},
+		{`[\w.-]+@[\w.-]+, process \d+`, "alice@laptop, process 4242"},
 		{`(?m)was not served from (\S+) for \d+s$`, "was not served from $1 for 2s"},
 		{`(linux|darwin|windows)/(amd64|arm64)`, "linux/amd64"},
 		{`go1\.\d+(\.\d+)?`, "go1.26"},
