@@ -110,6 +110,9 @@ func TestPassGivesUpWhenTheServerStaysAway(t *testing.T) {
 				t.Errorf("error: %v", err)
 			}
 			wantSum(t, result)
+			if result.Counts.Retries > 200 {
+				t.Errorf("a server that is not there was asked %d times again", result.Counts.Retries)
+			}
 			if result.Complete || result.Counts.Listed < 50-16 || result.Counts.Listed > 50+16 {
 				t.Errorf("result: %+v", result)
 			}

@@ -7,17 +7,27 @@ import (
 	"time"
 )
 
+// maxRetrying are the requests that may wait for their next attempt before no
+// other object is begun, unless the window is larger.
+const maxRetrying = 16
+
 // maxPause bounds how long the whole pass pauses because one answer said so.
 const maxPause = 30 * time.Second
 
 // gate lets as many requests go at a time as the window allows, first come first
-// served, and none while the server asked to be left alone. A request that waits
-// for its next attempt holds no place.
+// served, and none while the server asked to be left alone.
 type gate struct {
 	mu       sync.Mutex
 	window   *window
 	inFlight int
-	waiting  list.List // Of chan struct{}, closed when its turn has come.
+	// again and first are those that wait for their turn, chan struct{} that are
+	// closed when it has come.
+	again, first list.List
+	// retrying are the requests that wait for their next attempt. They hold no
+	// place: one object in trouble must not be in the way of the others. But where
+	// many of them do, nothing else is begun: a server that is not there would
+	// otherwise be asked for each object that there is a worker for.
+	retrying int
 	// until is the time before which nothing is sent.
 	until time.Time
 }
@@ -30,31 +40,28 @@ type ticket struct {
 
 func newGate(window *window) *gate { return &gate{window: window} }
 
-// enter waits until a request may be sent. Those that are sent again come before
-// those that were not sent yet: otherwise, with a window of 1, each attempt would
-// wait for all others, and nothing would ever be given up.
-func (g *gate) enter(ctx context.Context, again bool) (*ticket, error) {
+// enter waits until a request may be sent. Urgent ones come before all others:
+// those that are sent again, or with a window of 1 each attempt would wait for all
+// others and nothing would ever be given up, and the one that finds out whether
+// the conversion webhook answers, which all others wait for.
+func (g *gate) enter(ctx context.Context, urgent bool) (*ticket, error) {
 	for {
 		if err := g.pause(ctx); err != nil {
 			return nil, err
 		}
 		g.mu.Lock()
-		if g.inFlight < g.window.limit && g.waiting.Len() == 0 {
-			g.inFlight++
-		} else {
-			turn := make(chan struct{})
-			var place *list.Element
-			if again {
-				place = g.waiting.PushFront(turn)
-			} else {
-				place = g.waiting.PushBack(turn)
-			}
-			g.mu.Unlock()
-			if err := g.await(ctx, turn, place); err != nil {
-				return nil, err
-			}
-			g.mu.Lock()
+		queue := &g.first
+		if urgent {
+			queue = &g.again
 		}
+		turn := make(chan struct{})
+		place := queue.PushBack(turn)
+		g.admit()
+		g.mu.Unlock()
+		if err := g.await(ctx, turn, queue, place); err != nil {
+			return nil, err
+		}
+		g.mu.Lock()
 		now := time.Now()
 		if !now.Before(g.until) {
 			g.window.sent(now, g.inFlight)
@@ -67,7 +74,7 @@ func (g *gate) enter(ctx context.Context, again bool) (*ticket, error) {
 }
 
 // await waits for a turn, which holds a place in flight once it has come.
-func (g *gate) await(ctx context.Context, turn chan struct{}, place *list.Element) error {
+func (g *gate) await(ctx context.Context, turn chan struct{}, queue *list.List, place *list.Element) error {
 	select {
 	case <-turn:
 		return nil
@@ -79,7 +86,7 @@ func (g *gate) await(ctx context.Context, turn chan struct{}, place *list.Elemen
 	case <-turn:
 		g.release()
 	default:
-		g.waiting.Remove(place)
+		queue.Remove(place)
 	}
 	return &interruptedError{cause: ended(ctx)}
 }
@@ -95,14 +102,34 @@ func (g *gate) pause(ctx context.Context) error {
 	return sleep(ctx, wait)
 }
 
-// release gives a place back and lets those go whose turn it is. The lock is held.
+// release gives a place back. The lock is held.
 func (g *gate) release() {
 	g.inFlight--
-	for g.inFlight < g.window.limit && g.waiting.Len() > 0 {
-		turn, _ := g.waiting.Remove(g.waiting.Front()).(chan struct{})
+	g.admit()
+}
+
+// admit lets those go whose turn it is. The lock is held.
+func (g *gate) admit() {
+	for g.inFlight < g.window.limit {
+		queue := &g.again
+		if queue.Len() == 0 && g.retrying < max(maxRetrying, g.window.limit) {
+			queue = &g.first
+		}
+		if queue.Len() == 0 {
+			return
+		}
+		turn, _ := queue.Remove(queue.Front()).(chan struct{})
 		g.inFlight++
 		close(turn)
 	}
+}
+
+// retry counts a request that waits for its next attempt, or no longer does.
+func (g *gate) retry(by int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.retrying += by
+	g.admit()
 }
 
 // verdict is what the answer to a request says about the server.

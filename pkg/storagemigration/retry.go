@@ -60,6 +60,7 @@ func (p *pass) send(run, requests context.Context, weight weight, call func(cont
 	var (
 		began, tried time.Time
 		down         outage
+		retrying     bool
 	)
 	defer func() {
 		if down.attempts > 0 {
@@ -68,6 +69,10 @@ func (p *pass) send(run, requests context.Context, weight weight, call func(cont
 	}()
 	for attempt := 0; ; attempt++ {
 		ticket, try, err := p.admit(run, attempt > 0, down.attempts > 0)
+		if retrying {
+			p.gate.retry(-1)
+			retrying = false
+		}
 		if err != nil {
 			return err
 		}
@@ -101,8 +106,10 @@ func (p *pass) send(run, requests context.Context, weight weight, call func(cont
 			return &gaveUpError{began: began, last: err}
 		}
 		p.countRetry()
+		retrying = true
+		p.gate.retry(1)
 		if err := sleep(run, wait); err != nil {
-			return err
+			return err // Nothing is begun any more.
 		}
 	}
 }
@@ -114,7 +121,7 @@ func (p *pass) admit(run context.Context, again, failed bool) (t *ticket, try bo
 		if try, err = p.breaker.enter(run, failed); err != nil {
 			return nil, false, err
 		}
-		if t, err = p.room(run, again); err != nil {
+		if t, err = p.room(run, again || try); err != nil {
 			return nil, false, err
 		}
 		if try || !p.breaker.open() {
@@ -132,7 +139,7 @@ func (p *pass) admit(run context.Context, again, failed bool) (t *ticket, try bo
 }
 
 // room waits until the rate, the bandwidth and the window have room.
-func (p *pass) room(run context.Context, again bool) (*ticket, error) {
+func (p *pass) room(run context.Context, urgent bool) (*ticket, error) {
 	if p.limiter != nil {
 		if p.limiter.Wait(run) != nil {
 			// The limiter knows in advance that the deadline of the context will come
@@ -147,7 +154,7 @@ func (p *pass) room(run context.Context, again bool) (*ticket, error) {
 			return nil, err
 		}
 	}
-	t, err := p.gate.enter(run, again)
+	t, err := p.gate.enter(run, urgent)
 	if err != nil && p.bandwidth != nil {
 		p.bandwidth.leave()
 	}
