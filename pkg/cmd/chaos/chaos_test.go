@@ -45,7 +45,7 @@ func networkFaults() []fault {
 	var restart func() error
 	var expired atomic.Int64
 	return []fault{
-		{name: "connections are cut", disturb: cut, codes: []int{0}},
+		{name: "connections are cut", inject: cut, codes: []int{0}},
 		{name: "429 storm", inject: storm(http.StatusTooManyRequests), codes: []int{0}},
 		{name: "503 storm", inject: storm(http.StatusServiceUnavailable), codes: []int{0}},
 		{name: "answers come late", disturb: late, codes: []int{0}},
@@ -71,9 +71,9 @@ func networkFaults() []fault {
 
 // cut resets streams before and after the server did its work, and closes
 // connections.
-func cut(s *scene) testbed.StepIn {
+func cut(s *scene) error {
 	var n atomic.Int64
-	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	s.disturbWith(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		switch n.Add(1) % 40 {
 		case 7:
 			panic(http.ErrAbortHandler)
@@ -87,7 +87,8 @@ func cut(s *scene) testbed.StepIn {
 			go s.proxy.CloseConnections()
 		}
 		next.ServeHTTP(w, r)
-	}
+	})
+	return nil
 }
 
 // half loses the second half of each part of an answer.

@@ -214,12 +214,15 @@ func (s *scene) finish() {
 	if err := s.crew.left(stored, s.witness.still); err != nil {
 		s.Error(err)
 	}
-	found := map[string]bool{}
+	found, old := map[string]bool{}, 0
 	for _, object := range stored {
 		found[object.Key] = true
 		if object.Version() != "v1" {
-			s.Errorf("%s is persisted at %s", object.Key, object.Version())
+			old++
 		}
+	}
+	if old > 0 {
+		s.Errorf("%d of %d objects are not persisted at v1", old, len(stored))
 	}
 	for key := range s.witness.still {
 		if !found[key] {
