@@ -18,6 +18,9 @@ import (
 // say; without, the tests are a short form of that.
 var long = flag.Bool("long", false, "run every fault in full length, among 5,000 objects")
 
+// objects is how many are migrated, where not as many as the form says.
+var objects = flag.Int("objects", 0, "migrate that many objects")
+
 // plugin is the binary to test, where it need not be built.
 var plugin = flag.String("plugin", "", "test the plugin at this path rather than building it")
 

@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -109,7 +110,7 @@ func play(t *testing.T, f fault) {
 		t.Skip("starts API servers")
 	}
 	s := &scene{
-		TB: t, fault: &f, name: testbed.CronTabPlural + "." + group, objects: max(choose(5000, 300), f.objects),
+		TB: t, fault: &f, name: testbed.CronTabPlural + "." + group, objects: max(cmp.Or(*objects, choose(5000, 300)), f.objects),
 		namespaces: []string{"a", "b", "c"}, started: make(chan struct{}), injected: make(chan struct{}),
 	}
 	s.setUp()
