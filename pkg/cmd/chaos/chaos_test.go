@@ -294,7 +294,7 @@ func peopleFaults() []fault {
 			},
 		},
 		{
-			name: "CRD is deleted", codes: []int{1, 3}, gone: true, again: []again{{code: 1, says: []string{"not found"}}},
+			name: "CRD is deleted", codes: []int{1, 3}, gone: true, again: []again{{code: 1, says: []string{"no CustomResourceDefinition is named"}}},
 			inject: func(s *scene) error {
 				s.forget("")
 				err := s.crew.end()
