@@ -76,7 +76,7 @@ func controlPlaneFaults() []fault {
 			},
 			after: func(s *scene) { s.must(s.notTrimmed()) },
 			again: []again{
-				{code: 3, says: []string{"cannot patch resource"}},
+				{code: 3, says: []string{"you lack permissions that the plan needs", "patch " + testbed.CronTabPlural + "." + group}},
 				{before: func(s *scene) {
 					_, err := bed.User(s.Context(), user, rule("*"))
 					s.must(err)
