@@ -14,7 +14,7 @@ TESTFLAGS ?=
 BENCHFLAGS ?= $(if $(WRITE),-save testdata/bench)
 TIMEOUT ?= 40m
 
-.PHONY: all build install test test-unit demo lint bench bench-check bench-scale bench-build bench-go controlplane controlplane-dir release clean help
+.PHONY: all build install test test-unit chaos demo lint bench bench-check bench-scale bench-build bench-go controlplane controlplane-dir release clean help
 
 all: build ## Same as build
 
@@ -33,6 +33,9 @@ test: build controlplane ## Run all tests, building the control plane if there i
 
 test-unit: ## Run the tests that need no API server
 	go test -short $(TESTFLAGS) ./...
+
+chaos: build controlplane ## Break everything that can break during a migration of 5,000 objects (about half an hour)
+	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" go test -p 1 -tags controlplane -timeout 2h $(TESTFLAGS) -v -run TestChaos ./pkg/cmd/chaos -long
 
 demo: build ## Show a CRD's way from v1beta1 to v1 on a throwaway API server (KEEP=1, DEMO_KUBECONFIG=file)
 	@echo 'compiling the API server; this takes some minutes the first time, and seconds afterwards'

@@ -22,7 +22,8 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
-// TestChaos breaks one thing at a time.
+// TestChaos breaks one thing at a time. Without -long it leaves out what takes long,
+// and what tests of other packages break, too.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	var faults []fault
@@ -30,7 +31,11 @@ func TestChaos(t *testing.T) {
 	faults = append(faults, processFaults()...)
 	faults = append(faults, peopleFaults()...)
 	faults = append(faults, objectFaults()...)
+	faults = append(faults, controlPlaneFaults()...)
 	for _, f := range faults {
+		if f.onlyLong && !*long {
+			continue
+		}
 		t.Run(f.name, func(t *testing.T) {
 			if !*long {
 				t.Parallel()
@@ -45,10 +50,10 @@ func networkFaults() []fault {
 	var restart func() error
 	var expired atomic.Int64
 	return []fault{
-		{name: "connections are cut", disturb: cut, codes: []int{0}},
+		{name: "connections are cut", onlyLong: true, inject: cut, codes: []int{0}},
 		{name: "429 storm", inject: storm(http.StatusTooManyRequests), codes: []int{0}},
-		{name: "503 storm", inject: storm(http.StatusServiceUnavailable), codes: []int{0}},
-		{name: "answers come late", disturb: late, codes: []int{0}},
+		{name: "503 storm", onlyLong: true, inject: storm(http.StatusServiceUnavailable), codes: []int{0}},
+		{name: "answers come late", onlyLong: true, disturb: late, codes: []int{0}},
 		{
 			// Fact 9 and case 75: a page's token expires, and no object is missed.
 			name: "etcd is compacted between pages", objects: 620, codes: []int{0},
@@ -60,7 +65,7 @@ func networkFaults() []fault {
 			},
 		},
 		{
-			name: "server goes and comes back", codes: []int{0},
+			name: "server goes and comes back", onlyLong: true, codes: []int{0},
 			start:  func(s *scene) { restart = startRestartable(s) },
 			inject: func(*scene) error { return nil },
 			during: func(s *scene) { s.must(restart()) },
@@ -71,9 +76,9 @@ func networkFaults() []fault {
 
 // cut resets streams before and after the server did its work, and closes
 // connections.
-func cut(s *scene) testbed.StepIn {
+func cut(s *scene) error {
 	var n atomic.Int64
-	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	s.disturbWith(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		switch n.Add(1) % 40 {
 		case 7:
 			panic(http.ErrAbortHandler)
@@ -87,7 +92,8 @@ func cut(s *scene) testbed.StepIn {
 			go s.proxy.CloseConnections()
 		}
 		next.ServeHTTP(w, r)
-	}
+	})
+	return nil
 }
 
 // half loses the second half of each part of an answer.
@@ -181,10 +187,10 @@ func signalFirst(signal syscall.Signal) func(*scene) error {
 // processFaults are those of the plugin's own process, and of its files and clock.
 func processFaults() []fault {
 	return []fault{
-		{name: "SIGTERM", inject: signalFirst(syscall.SIGTERM), codes: []int{130}, again: []again{{}}},
+		{name: "SIGTERM", onlyLong: true, inject: signalFirst(syscall.SIGTERM), codes: []int{130}, again: []again{{}}},
 		{name: "SIGKILL", inject: signalFirst(syscall.SIGKILL), codes: []int{-1}, again: []again{{says: []string{"taking over"}}}},
 		{
-			name: "SIGSTOP", inject: signalFirst(syscall.SIGSTOP), codes: []int{0},
+			name: "SIGSTOP", onlyLong: true, inject: signalFirst(syscall.SIGSTOP), codes: []int{0},
 			during: func(s *scene) {
 				time.Sleep(choose(time.Minute, 5*time.Second))
 				s.must(signalFirst(syscall.SIGCONT)(s))
@@ -206,7 +212,7 @@ func processFaults() []fault {
 		},
 		{
 			// It wakes up while another one is in the midst of it.
-			name: "SIGSTOP and woken up in the midst of another run", inject: signalFirst(syscall.SIGSTOP), codes: []int{3},
+			name: "SIGSTOP and woken up in the midst of another run", onlyLong: true, inject: signalFirst(syscall.SIGSTOP), codes: []int{3},
 			during: func(s *scene) {
 				s.must(s.editHold(func(hold *v1alpha1.Hold) { hold.TTLSeconds = 1 }))
 				second := s.run("--take-over", "--qps", choose("500", "100"))
@@ -220,7 +226,7 @@ func processFaults() []fault {
 			},
 		},
 		{
-			name: "second run", codes: []int{0},
+			name: "second run", onlyLong: true, codes: []int{0},
 			inject: func(s *scene) error {
 				second := s.run()
 				if code := second.end(); code != 3 {
@@ -231,7 +237,7 @@ func processFaults() []fault {
 			},
 		},
 		{
-			name: "no space for the report", args: []string{"--report", "/dev/full"}, codes: []int{1}, says: []string{"no space left on device"},
+			name: "no space for the report", onlyLong: true, args: []string{"--report", "/dev/full"}, codes: []int{1}, says: []string{"no space left on device"},
 			again: []again{{}},
 		},
 		{
@@ -288,7 +294,7 @@ func peopleFaults() []fault {
 			},
 		},
 		{
-			name: "CRD is deleted", codes: []int{1, 3}, gone: true, again: []again{{code: 1, says: []string{"not found"}}},
+			name: "CRD is deleted", codes: []int{1, 3}, gone: true, again: []again{{code: 1, says: []string{"no CustomResourceDefinition is named"}}},
 			inject: func(s *scene) error {
 				s.forget("")
 				err := s.crew.end()
@@ -302,14 +308,14 @@ func peopleFaults() []fault {
 			},
 		},
 		{
-			name: "objects of a namespace are deleted", codes: []int{0},
+			name: "objects of a namespace are deleted", onlyLong: true, codes: []int{0},
 			inject: func(s *scene) error {
 				s.forget("c")
 				return s.client().Resource(s.at("v1")).Namespace("c").DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
 			},
 		},
 		{
-			name: "rights are taken away", codes: []int{4, 3}, says: []string{"cannot patch resource"},
+			name: "rights are taken away", onlyLong: true, codes: []int{4, 3}, says: []string{"cannot patch resource"},
 			inject: func(s *scene) error {
 				s.guard.rights(func(a authorizer.Attributes) bool {
 					return a.GetVerb() == "patch" && a.GetResource() == testbed.CronTabPlural
@@ -347,7 +353,7 @@ func peopleFaults() []fault {
 func objectFaults() []fault {
 	return []fault{
 		{
-			name: "objects wait for their finalizers", codes: []int{0},
+			name: "objects wait for their finalizers", onlyLong: true, codes: []int{0},
 			prepare: func(s *scene) {
 				for i := range 10 {
 					object := newObject(group, "v1beta1", "a", fmt.Sprintf("kept-%d", i), i)
@@ -370,8 +376,14 @@ func objectFaults() []fault {
 		},
 		{
 			// Fact 12 and case 67: ratcheting does not spare what is required at the
-			// root; through the old version the object can be rewritten.
-			name: "object is no longer valid", codes: []int{0},
+			// root. The plan says so before anything is written.
+			name: "object is no longer valid", codes: []int{3}, says: []string{"b/empty", "spec: Required value", "to resolve: "},
+			after: func(s *scene) {
+				key := "/registry/" + group + "/" + testbed.CronTabPlural + "/b/empty"
+				s.witness.expect(func() { delete(s.witness.still, key) })
+				s.must(patchMerge(s.Context(), s.client().Resource(s.at("v1beta1")).Namespace("b"), "empty", `{"spec":{"replicas":1}}`))
+			},
+			again: []again{{}},
 			crd: func(crd *apiextensionsv1.CustomResourceDefinition) {
 				testbed.Version(crd, "v1").Schema.OpenAPIV3Schema.Required = []string{"spec"}
 			},

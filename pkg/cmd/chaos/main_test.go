@@ -18,6 +18,12 @@ import (
 // say; without, the tests are a short form of that.
 var long = flag.Bool("long", false, "run every fault in full length, among 5,000 objects")
 
+// objects is how many are migrated, where not as many as the form says.
+var objects = flag.Int("objects", 0, "migrate that many objects")
+
+// plugin is the binary to test, where it need not be built.
+var plugin = flag.String("plugin", "", "test the plugin at this path rather than building it")
+
 // buildDir is where the binary is built; TestMain deletes it.
 var buildDir string
 
@@ -41,6 +47,9 @@ func runTests(m *testing.M) int {
 
 // build builds the plugin once in a run of the tests.
 var build = sync.OnceValues(func() (string, error) {
+	if *plugin != "" {
+		return *plugin, nil
+	}
 	path := filepath.Join(buildDir, "kubectl-crdver")
 	out, err := exec.Command("go", "build", "-o", path, "github.com/crdver/kubectl-crdver/cmd/kubectl-crdver").CombinedOutput()
 	if err != nil {
