@@ -14,7 +14,8 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/usage"
 )
 
-// fixedManifests counts what --fix did.
+// fixedManifests counts what --fix did, and what it left; mentions are not counted:
+// there can be nothing to do about them.
 type fixedManifests struct {
 	places, files, left int
 	failed              []error
@@ -58,8 +59,10 @@ func (o *usageOptions) fixManifests(ctx context.Context, f *Factory, targets []u
 func (o *usageOptions) fixManifest(f *Factory, file string, before []byte, rewritten manifestuse.Rewritten, done *fixedManifests) error {
 	for _, place := range rewritten.Left {
 		f.Warn(fmt.Sprintf("%s:%d:%d: not rewritten: %s", file, place.Line, place.Column, place.Note))
+		if place.What != manifestuse.Mentions {
+			done.left++
+		}
 	}
-	done.left += len(rewritten.Left)
 	if bytes.Equal(before, rewritten.After) {
 		return nil
 	}

@@ -35,7 +35,7 @@ func (m *usageManifests) add(command *cobra.Command) {
 	flags.BoolVar(&m.dryRun, "dry-run", false, "With --fix, print the changes and write nothing")
 	flags.StringVar(&m.to, "to", "", "With --fix, the version to write; without it, the served one with the highest priority")
 	_ = command.MarkFlagFilename("crd", "yaml", "yml", "json") // The only error is about a flag that does not exist.
-	for _, other := range []string{"watch", "audit-log", "helm", "could", "output"} {
+	for _, other := range []string{"watch", "audit-log", "helm", "could"} {
 		command.MarkFlagsMutuallyExclusive("fix", other)
 	}
 }
@@ -46,6 +46,8 @@ func (m *usageManifests) check(command *cobra.Command) error {
 		return UsageErrorf(command, "--filename is empty: name a file, a folder or -")
 	case m.fix && len(m.files) == 0:
 		return UsageErrorf(command, "--fix rewrites manifests: name them with --filename")
+	case m.fix && command.Flags().Changed("output"):
+		return UsageErrorf(command, "--fix prints no table, and with --dry-run the changes: leave --output out")
 	case m.fix && slices.Contains(m.files, manifestuse.Stdin):
 		return UsageErrorf(command, "--fix edits files, and standard input is none")
 	case !m.fix && m.dryRun:
