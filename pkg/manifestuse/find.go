@@ -172,6 +172,9 @@ func (f *finder) judge(place *Place, start int) bool {
 	case key != nil:
 		siblings := f.siblings(line)
 		kind, place.object = siblings.kind, siblings.object
+		if !kind.found { // Braces over several lines, with several keys on one.
+			kind, place.object = f.braces(start)
+		}
 		place.literal = wholeLine.Match(text)
 		f.locate(place, f.starts[line]+key[2])
 	case flowKey.Match(before):

@@ -31,6 +31,7 @@ func TestFind(t *testing.T) {
 		"characters before it":     {"{\"ä\": {apiVersion: example.com/v1beta1, kind: CronTab}}", "1:8 names"},
 		"kind in nested braces":    {"{apiVersion: example.com/v1beta1, spec: {kind: CronTab}, kind: Other}", ""},
 		"JSON in a string":         {`x: "{\"kind\":\"CronTab\",\"apiVersion\":\"example.com/v1beta1\"}"`, "1:27 names"},
+		"keys beside each other":   {"{\n  apiVersion: example.com/v1beta1,\n  kind: CronTab, spec: {}\n}", "2:3 names"},
 		"nested kind":              {"apiVersion: example.com/v1beta1\nspec:\n  kind: CronTab\n", "1:1 mentions"},
 		"kind of the outer":        {"kind: CronTab\nspec:\n  ref:\n    apiVersion: example.com/v1beta1\n    kind: Other\n", ""},
 		"list item":                {"a:\n- kind: CronTab\n  apiVersion: example.com/v1beta1\n- kind: Other\n", "3:3 names"},

@@ -159,6 +159,9 @@ func (r *Rewriter) check(ctx context.Context, object map[string]any) string {
 
 // parse reads the text of a mapping.
 func parse(text []byte) (map[string]any, error) {
+	if len(text) == 0 {
+		return nil, errors.New("where it begins and ends is not clear")
+	}
 	if bytes.Contains(text, []byte("{{")) {
 		return nil, errors.New("it is a template")
 	}

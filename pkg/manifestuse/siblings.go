@@ -110,7 +110,9 @@ func (t *text) siblings(line int) siblings {
 			found.add(text)
 		}
 	}
-	found.object = t.cut(first, last, own.key)
+	if line-first < maxLines-1 && last-line < maxLines-1 { // Part of an object would hide what it loses.
+		found.object = t.cut(first, last, own.key)
+	}
 	found.kind.name, found.kind.found = found.values["kind"]
 	return found
 }

@@ -40,7 +40,7 @@ type Walked struct {
 
 // Each calls visit with each file, one at a time.
 func (t Tree) Each(ctx context.Context, visit func(file string, content []byte) error) (Walked, error) {
-	w := &walk{ctx: ctx, visit: visit}
+	w := &walk{ctx: ctx, visit: visit, seen: map[string]bool{}}
 	for _, name := range t.Names {
 		if name == Stdin {
 			if err := w.read(Stdin, t.Stdin); err != nil {
@@ -60,6 +60,8 @@ type walk struct {
 
 	ctx   context.Context // One walk is one call.
 	visit func(string, []byte) error
+	// seen are the files that were looked at: arguments can overlap.
+	seen map[string]bool
 }
 
 // input looks at what an argument names, which has to be there.
@@ -96,6 +98,10 @@ func (w *walk) input(name string) error {
 }
 
 func (w *walk) file(path string) error {
+	if w.seen[filepath.Clean(path)] {
+		return nil
+	}
+	w.seen[filepath.Clean(path)] = true
 	file, err := os.Open(path)
 	if err != nil {
 		w.Unread = append(w.Unread, err.Error())
