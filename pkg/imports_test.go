@@ -39,6 +39,7 @@ func arrows() map[string][]string {
 		},
 		"pkg/etcd":                 {apis, "pkg/apiversion"},
 		"pkg/usage":                {apis, "pkg/cluster", "pkg/crd"},
+		"pkg/manifestuse":          {apis, "pkg/compat", "pkg/conversion", "pkg/crd", "pkg/schema", "pkg/usage"},
 		"pkg/conversion":           {apis, "pkg/cluster", "pkg/crd", "pkg/schema"},
 		"pkg/conversion/review":    {apis, "pkg/cluster", "pkg/crd"},
 		"pkg/conversion/roundtrip": {apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/review", "pkg/crd", "pkg/schema"},
@@ -55,7 +56,7 @@ func arrows() map[string][]string {
 			"pkg/usage",
 		},
 		"pkg/cmd": {
-			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/etcd", "pkg/executor", "pkg/fleet", "pkg/lifecycle", "pkg/manifest", "pkg/observe",
+			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/etcd", "pkg/executor", "pkg/fleet", "pkg/lifecycle", "pkg/manifest", "pkg/manifestuse", "pkg/observe",
 			"pkg/plan", "pkg/preflight", "pkg/printers", "pkg/schema", "pkg/source", "pkg/usage", "pkg/validate",
 		},
 		"pkg/cmd/chaos":      {},

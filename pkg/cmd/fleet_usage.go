@@ -26,6 +26,8 @@ func (o *usageOptions) checkFleet(command *cobra.Command, args []string) error {
 	switch named := len(args) - versionArgs(args); {
 	case len(o.sources.requests.auditLogs) > 0:
 		return UsageErrorf(command, "--audit-log is the log of one cluster, and %s asks several: leave one of them out", o.fleet.name(command))
+	case len(o.sources.manifests.files) > 0:
+		return UsageErrorf(command, "--filename looks into files, which are the same for all clusters: leave %s out", o.fleet.name(command))
 	case named == 0 && !selected:
 		return UsageErrorf(command, "clusters have different CRDs: name those that are meant, or choose them with --all, --group or --selector")
 	}

@@ -36,6 +36,10 @@ capability and no use). --helm looks into the releases of Helm, which are Secret
 The metrics of the API servers count requests since a server started, without
 saying who; --watch 10m takes the difference over a time, which is what counts.
 --audit-log reads audit logs, which name user, user agent and address of each request.
+--filename looks through manifests in files, as in a repository: templates and embedded
+manifests, too. With --crd that needs no cluster. --fix rewrites their apiVersion, and
+nothing else, if the conversion strategy is None and the other version takes the manifest
+as it is; it prints no table, and exits with 2 if it has to leave something.
 What cannot be read for want of rights is named, and the rest is shown.
 
 managedFields tell of writes that changed something. Who only reads, or writes
@@ -61,6 +65,10 @@ const usageExample = `  # Who still uses v1beta1
 
   # Whether anybody makes requests in the next ten minutes
   kubectl crdver usage v1beta1 crontabs.example.com --watch 10m
+
+  # Which manifests of a repository name it, and where; then move them to v1
+  kubectl crdver usage v1beta1 crontabs.example.com -f deploy/
+  kubectl crdver usage v1beta1 crontabs.example.com -f deploy/ --fix --to v1 --dry-run
 
   # In a script: 0 if nothing uses it, 2 while something does
   kubectl crdver usage v1beta1 crontabs.example.com --usage-window 168h -o name`
@@ -109,18 +117,9 @@ func (o *usageOptions) run(f *Factory, command *cobra.Command, args []string) er
 	if o.fleet.given(command) {
 		return o.runFleet(f, command, args, printer)
 	}
-	client, err := f.Cluster()
-	if err != nil {
-		return err
-	}
 	o.connection = connectionWords(command)
-	ctx := command.Context()
-	targets, err := o.targets(ctx, f, client, args)
-	if err != nil {
-		return err
-	}
-	report, err := o.report(ctx, f, client, targets)
-	if err != nil {
+	report, err := o.look(command.Context(), f, args)
+	if report == nil || err != nil {
 		return err
 	}
 	for _, item := range report.Items {
@@ -135,6 +134,33 @@ func (o *usageOptions) run(f *Factory, command *cobra.Command, args []string) er
 		return Pending()
 	}
 	return o.sources.requests.cutShort
+}
+
+// look returns the report, or nil where manifests are rewritten instead.
+func (o *usageOptions) look(ctx context.Context, f *Factory, args []string) (*v1alpha1.UsageReport, error) {
+	manifests := &o.sources.manifests
+	if manifests.crd != "" {
+		targets, err := manifests.targets(ctx, f, args)
+		switch {
+		case err != nil:
+			return nil, err
+		case manifests.fix:
+			return nil, o.fixManifests(ctx, f, targets)
+		}
+		return o.reportOfFiles(ctx, f, targets)
+	}
+	client, err := f.Cluster()
+	if err != nil {
+		return nil, err
+	}
+	targets, err := o.targets(ctx, f, client, args)
+	switch {
+	case err != nil:
+		return nil, err
+	case manifests.fix:
+		return nil, o.fixManifests(ctx, f, targets)
+	}
+	return o.report(ctx, f, client, targets)
 }
 
 func (o *usageOptions) check(command *cobra.Command, args []string) error {
@@ -153,6 +179,11 @@ func (o *usageOptions) check(command *cobra.Command, args []string) error {
 // report looks at all sources.
 func (o *usageOptions) report(ctx context.Context, f *Factory, client cluster.Interface, targets []usage.Target) (*v1alpha1.UsageReport, error) {
 	collectors, notLooked := o.sources.collectors(client, targets)
+	files, err := o.sources.manifests.look(ctx, f, targets)
+	if err != nil {
+		return nil, err
+	}
+	collectors = append(collectors, files...)
 	ctx, looking, err := o.sources.requests.collect(ctx, f, client, o.window, targets, collectors)
 	if err != nil {
 		return nil, err

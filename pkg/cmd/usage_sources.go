@@ -18,6 +18,8 @@ type usageSources struct {
 	skip  []string
 	// requests are those of audit logs and metrics.
 	requests usageRequests
+	// manifests are those of manifests in files.
+	manifests usageManifests
 }
 
 func (s *usageSources) add(command *cobra.Command) {
@@ -27,6 +29,7 @@ func (s *usageSources) add(command *cobra.Command) {
 	flags.StringSliceVar(&s.skip, "skip", nil, "Do not look at these sources, as owner-reference, which reads the metadata of all objects of the cluster")
 	completeFlag(command, "skip", s.names()...)
 	s.requests.add(command)
+	s.manifests.add(command)
 }
 
 // names are the sources that can be left out.
@@ -44,6 +47,9 @@ func (s *usageSources) check(command *cobra.Command) error {
 			return UsageErrorf(command, "--skip %s: the sources are %s", name, strings.Join(s.names(), ", "))
 		}
 	}
+	if err := s.manifests.check(command); err != nil {
+		return err
+	}
 	return s.requests.check(command, s.skip)
 }
 
@@ -53,7 +59,7 @@ func (s *usageSources) words() []string {
 	if s.helm {
 		words = append(words, "--helm")
 	}
-	return append(words, s.requests.words()...)
+	return append(append(words, s.requests.words()...), s.manifests.words()...)
 }
 
 // around are the collectors of what is around a CRD, without those that are only
@@ -94,5 +100,5 @@ func (s *usageSources) notAsked() []v1alpha1.Unlooked {
 	if !s.helm {
 		missing = append(missing, v1alpha1.Unlooked{Source: v1alpha1.UsageHelm, Why: "not asked for", Command: "--helm", Optional: true})
 	}
-	return missing
+	return append(missing, s.manifests.unlooked()...)
 }

@@ -100,19 +100,19 @@ type VersionUsage struct {
 type UsageEvidence struct {
 	// Version is the version that is used.
 	Version string `json:"version"`
-	// Who is a field manager, a user, a user agent, the name of an object or of a
-	// file; WhoKind says which: "manager", "user", "group", "serviceAccount",
+	// Who is a field manager, a user, a user agent, the name of an object, the first
+	// place in a file (file:line:column); WhoKind says which: "manager", "user", "group", "serviceAccount",
 	// "subjects" (several of these), "userAgent", "client", "object", "resource"
 	// (the objects of one), "file", "release", "webhook", "policy".
 	Who     string `json:"who"`
 	WhoKind string `json:"whoKind"`
-	// What was done: "read", "write", "apply", "could" (be able to), "names"; or a
-	// verb of the API.
+	// What was done: "read", "write", "apply", "could" (be able to), "names",
+	// "selects" (by the version), "mentions" (in text); or a verb of the API.
 	What string `json:"what"`
 	// Subresource is the one that was written, if any.
 	Subresource string `json:"subresource,omitempty"`
 	// Count is how many there are of CountOf: "objects", "requests", "bindings",
-	// "files", "rules". 0 means unknown.
+	// "places" (of a file), "rules". 0 means unknown.
 	Count   int64  `json:"count,omitempty"`
 	CountOf string `json:"countOf,omitempty"`
 	// LastSeen is the time of the last request; absent if it is unknown.
