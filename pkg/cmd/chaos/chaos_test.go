@@ -198,7 +198,7 @@ func processFaults() []fault {
 		},
 		{
 			// It wakes up when another run has taken its place and done its work.
-			name: "SIGSTOP and taken over", inject: signalFirst(syscall.SIGSTOP), codes: []int{3}, says: []string{"took over"},
+			name: "SIGSTOP and taken over", onlyLong: true, inject: signalFirst(syscall.SIGSTOP), codes: []int{3}, says: []string{"took over"},
 			during: func(s *scene) {
 				if !*long { // In full length the two minutes are waited for.
 					s.must(s.editHold(func(hold *v1alpha1.Hold) { hold.TTLSeconds = 1 }))
