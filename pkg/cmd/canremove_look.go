@@ -117,7 +117,7 @@ func (o *canRemoveOptions) look(ctx context.Context, m member, command *cobra.Co
 // crds returns the CRDs of a cluster that a version is to go from, without their
 // schemas.
 func (g goingVersions) crds(ctx context.Context, client cluster.Interface) (found []crd.CRD, notFound []string, err error) {
-	visit := func(one crd.CRD) error {
+	visit := func(one crd.CRD) error { //nolint:unparam // The signature of a visitor.
 		if len(g.names) > 0 || one.Version(g.version) != nil || slices.Contains(one.Status.StoredVersions, g.version) || plan.Retired(one.Annotations, g.version) {
 			found = append(found, source.Slim(one))
 		}
@@ -134,7 +134,10 @@ func (g goingVersions) crds(ctx context.Context, client cluster.Interface) (foun
 		found = nil
 		return struct{}{}, source.Each(ctx, client.CRDs(), names, source.Selection{}, visit)
 	})
-	return found, notFound, err
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the CRDs: %w", err)
+	}
+	return found, notFound, nil
 }
 
 // uses looks for who uses the versions of a CRD.

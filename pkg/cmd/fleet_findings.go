@@ -20,13 +20,13 @@ import (
 
 // checkWith refuses what only one cluster has: its etcd, and reports for tools
 // that know of no clusters.
-func (o *fleetFlags) checkWith(command *cobra.Command, etcd bool, print *printers.Flags) error {
+func (o *fleetFlags) checkWith(command *cobra.Command, etcd bool, flags *printers.Flags) error {
 	switch format := command.Flags().Lookup("output").Value.String(); {
 	case !o.given(command):
 		return nil
 	case etcd:
 		return UsageErrorf(command, "an etcd belongs to one cluster, and %s asks several: leave one of them out", o.name(command))
-	case slices.Contains(print.More(), format):
+	case slices.Contains(flags.More(), format):
 		return UsageErrorf(command, "-o %s is about one cluster, and %s asks several: use -o json, or ask one after the other", format, o.name(command))
 	}
 	return nil

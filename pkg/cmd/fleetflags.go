@@ -180,7 +180,7 @@ type toldBuffer struct {
 func (b *toldBuffer) Write(p []byte) (int, error) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
-	return b.buffer.Write(p)
+	return b.buffer.Write(p) //nolint:wrapcheck // It never fails.
 }
 
 func (b *toldBuffer) String() string {

@@ -233,18 +233,21 @@ func (h *holder) renewOnce(ctx context.Context) error {
 
 // check returns an error where another run took over. It is asked before each
 // write of the CRD, on the very state that the write is for: a process that was
-// stopped for an hour finds out before it does anything.
+// stopped for an hour finds out before it does anything. Where nothing is written
+// any more, the other run may have come to its end already.
 func (h *holder) check(found *apiextensionsv1.CustomResourceDefinition) error {
 	if h == nil || h.denied {
 		return nil
 	}
 	other, err := lifecycle.ReadHold(found.Annotations)
-	if err != nil || other != nil && other.ID != "" && other.ID != h.hold.ID {
-		who := "somebody"
-		if other != nil {
-			who = other.Holder
-		}
-		return refusef("%s took over: this run does nothing more", who)
+	switch {
+	case err != nil:
+		return refusef("%s: this run does nothing more", err)
+	case other == nil || other.ID == "":
+		return refusef("the annotation %s is not that of this run any more: another one took over, or somebody removed it; "+
+			"this run does nothing more", lifecycle.HoldAnnotation)
+	case other.ID != h.hold.ID:
+		return refusef("%s took over: this run does nothing more", other.Holder)
 	}
 	return nil
 }
