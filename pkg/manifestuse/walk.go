@@ -77,6 +77,7 @@ func (w *walk) input(name string) error {
 	if link, err := os.Lstat(name); err == nil && link.Mode()&fs.ModeSymlink != 0 {
 		root = name + string(filepath.Separator) // WalkDir does not go into a link.
 	}
+	//nolint:wrapcheck // It returns what the function returns.
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case w.ctx.Err() != nil:
@@ -136,5 +137,5 @@ func readAll(in io.Reader) ([]byte, error) {
 	if err == nil && len(content) > maxFile {
 		err = errors.New("it is larger than 64 MiB")
 	}
-	return content, err //nolint:wrapcheck // The caller names the file.
+	return content, err
 }

@@ -3,10 +3,9 @@ package printers
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
-	"golang.org/x/term"
+	"k8s.io/kubectl/pkg/util/term"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 )
@@ -14,15 +13,11 @@ import (
 // TerminalWidth returns the number of columns of the terminal that w is, and 0
 // where it is none.
 func TerminalWidth(w io.Writer) int {
-	file, ok := w.(*os.File)
-	if !ok {
+	size := term.TTY{Out: w}.GetSize()
+	if size == nil {
 		return 0
 	}
-	width, _, err := term.GetSize(int(file.Fd())) //nolint:gosec // It is the number of a file.
-	if err != nil {
-		return 0
-	}
-	return width
+	return int(size.Width)
 }
 
 // writeFailures writes the groups of a step: who refused what, the first names,
