@@ -43,7 +43,7 @@ func TestRunFailsWhenNothingWasDone(t *testing.T) {
 	for _, want := range []string{
 		"etcd holds 200 objects at v1beta1; the CRD has versions [v1beta1 v1], storedVersions [v1beta1].",
 		"\n$ kubectl crdver promote v1 --yes\nplugin: promote v1 --yes\n",
-		"\n$ kubectl crdver retire v1beta1 --yes\n",
+		"\n$ kubectl crdver retire v1beta1 --yes --allow-in-use\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, &out)

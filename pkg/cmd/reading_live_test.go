@@ -324,7 +324,7 @@ Next:         kubectl crdver promote v1 crontabs.stable.example.com
 	}
 	lost := s.must(t, "status", "ct").stdout
 	if !strings.Contains(lost, "Objects:      unknown: objects are stored at v1beta1, which spec.versions of crontabs.stable.example.com no longer has: they are intact") ||
-		!strings.Contains(lost, "kubectl crdver restore v1beta1 crontabs.stable.example.com") || strings.Contains(lost, "delete") {
+		!strings.Contains(lost, "Next:         kubectl crdver rescue crontabs.stable.example.com") || strings.Contains(lost, "delete") {
 		t.Errorf("after the removal:\n%s", lost)
 	}
 }
