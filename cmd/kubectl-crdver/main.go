@@ -25,7 +25,9 @@ import (
 const completionName = "kubectl_complete-crdver"
 
 // patience is how long an interrupted command may take to stop before the
-// user is told that it has heard.
+// user is told that it has heard. A second signal within this time is the same
+// one again: timeout(1), and a shell whose terminal closes, signal a process and
+// then its whole group.
 const patience = time.Second
 
 // version is set by the release with -ldflags "-X main.version=v1.2.3".
@@ -34,7 +36,7 @@ var version string
 func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // A terminal that closes is no reason to leave things half done.
 	// A reader of the progress that goes away ("| head") must not end a migration.
 	signal.Ignore(syscall.SIGPIPE)
 	status := make(chan os.Signal, 1)
@@ -45,7 +47,7 @@ func main() {
 }
 
 // run is the program: it returns the exit code. The first signal cancels what
-// is running, the second calls exit at once.
+// is running, another one, a while later, calls exit at once.
 func run(streams genericiooptions.IOStreams, argv []string, signals <-chan os.Signal, exit func(code int), options ...cmd.Option) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -58,8 +60,8 @@ func run(streams genericiooptions.IOStreams, argv []string, signals <-chan os.Si
 	return cmd.ExitCode(err)
 }
 
-// watchSignals ends the command on the first signal and the process on the
-// second.
+// watchSignals ends the command on the first signal and the process on one that
+// comes later.
 func watchSignals(ctx context.Context, cancel context.CancelFunc, signals <-chan os.Signal, errOut io.Writer, exit func(code int)) {
 	select {
 	case <-signals:
@@ -67,13 +69,16 @@ func watchSignals(ctx context.Context, cancel context.CancelFunc, signals <-chan
 	case <-ctx.Done():
 		return
 	}
-	select {
-	case <-signals:
-	case <-time.After(patience):
-		// The notice is a courtesy: nothing depends on its being written.
-		_, _ = fmt.Fprintln(errOut, "Interrupted: finishing what is in hand; interrupt again to stop at once")
-		<-signals
+	for heard := time.After(patience); heard != nil; {
+		select {
+		case <-signals: // The same one again.
+		case <-heard:
+			heard = nil
+		}
 	}
+	// The notice is a courtesy: nothing depends on its being written.
+	_, _ = fmt.Fprintln(errOut, "Interrupted: finishing what is in hand; interrupt again to stop at once")
+	<-signals
 	exit(cmd.ExitInterrupted)
 }
 

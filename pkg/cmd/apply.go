@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -83,6 +86,20 @@ func (o *applyOptions) run(f *Factory, command *cobra.Command) error {
 	return c.carryOut(command.Context(), plans)
 }
 
+// documents counts the YAML documents that are not empty.
+func documents(data []byte) int {
+	n := 0
+	for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
+		document, err := reader.Read()
+		if len(bytes.TrimSpace(document)) > 0 {
+			n++
+		}
+		if err != nil {
+			return n // The end: nothing else can go wrong in memory.
+		}
+	}
+}
+
 // readPlans reads a Plan or a PlanList.
 func readPlans(stdin io.Reader, filename string) ([]v1alpha1.Plan, error) {
 	in := stdin
@@ -100,6 +117,10 @@ func readPlans(stdin io.Reader, filename string) ([]v1alpha1.Plan, error) {
 	}
 	if len(data) > maxPlanFile {
 		return nil, fmt.Errorf("reading the plan %s: it is larger than %d bytes", filename, maxPlanFile)
+	}
+	if documents(data) > 1 {
+		return nil, fmt.Errorf("reading the plan %s: it holds several documents, and only one would be carried out; "+
+			"apply each on its own, or save the plans of several CRDs with one --plan-out", filename)
 	}
 	var list v1alpha1.PlanList
 	if err := yaml.Unmarshal(data, &list.TypeMeta); err != nil {

@@ -92,6 +92,9 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 	default:
 		return UsageErrorf(command, `invalid --dry-run %q: use "none", "client" or "server"`, c.dryRun)
 	}
+	if err := checkNotEmpty(command); err != nil {
+		return err
+	}
 	if err := checkOutput(command, c.output); err != nil {
 		return err
 	}
@@ -120,6 +123,18 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 	}
 	if c.planOut != "" && c.dryRun == "none" && c.yes {
 		return UsageErrorf(command, "--plan-out only saves the plan: it cannot be combined with --yes")
+	}
+	return nil
+}
+
+// checkNotEmpty refuses an empty value of a flag that narrows what is done, such as
+// that of a variable which is not set: without the flag, everything is done.
+func checkNotEmpty(command *cobra.Command) error {
+	for _, name := range []string{"namespace", "selector", "group", "shard", "namespaces-first", "retry-from", "manifest", "report", "until"} {
+		flag := command.Flags().Lookup(name)
+		if flag != nil && flag.Changed && (flag.Value.String() == "" || flag.Value.String() == "[]") {
+			return UsageErrorf(command, "--%s is empty: give it a value, or leave it out", name)
+		}
 	}
 	return nil
 }

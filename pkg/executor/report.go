@@ -55,7 +55,7 @@ func (r *run) blocked() error {
 
 // words returns what an error says, with the end of ctx in a reader's words.
 func words(ctx context.Context, err error) string {
-	text := err.Error()
+	text := strings.ReplaceAll(err.Error(), "\n", "; ") // Joined errors.
 	if ctx.Err() == nil {
 		return text
 	}

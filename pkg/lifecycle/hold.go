@@ -27,6 +27,9 @@ func ReadHold(annotations map[string]string) (*v1alpha1.Hold, error) {
 	if err := json.Unmarshal([]byte(text), hold); err != nil {
 		return nil, fmt.Errorf("the annotation %s cannot be read: %w", HoldAnnotation, err)
 	}
+	if hold.ID == "" && hold.Progress == nil {
+		return nil, fmt.Errorf("the annotation %s cannot be read: it names nobody", HoldAnnotation)
+	}
 	return hold, nil
 }
 

@@ -91,8 +91,15 @@ func TestSecondRunStops(t *testing.T) {
 	}
 
 	// What cannot be read is no reason to go on.
-	b.setHold(t, name, "{")
-	contains(t, b.must(t, 3, "migrate", name, "--yes", "--force").stderr, "cannot be read", "kubectl annotate crd "+name+" "+lifecycle.HoldAnnotation+"-")
+	for _, text := range []string{"{", "{}", "null", ""} {
+		b.setHold(t, name, text)
+		contains(t, b.must(t, 3, "migrate", name, "--yes", "--force").stderr, "cannot be read", "kubectl annotate crd "+name+" "+lifecycle.HoldAnnotation+"-")
+	}
+
+	// An empty value narrows nothing, and is not taken for "everything".
+	for _, flag := range []string{"shard", "retry-from", "manifest", "report", "namespace", "selector", "namespaces-first"} {
+		contains(t, b.must(t, 1, "migrate", name, "--yes", "--"+flag+"=").stderr, "--"+flag+" is empty")
+	}
 }
 
 // TestStoppedRunWakesUp stops a run in the middle, has another one take its place,
