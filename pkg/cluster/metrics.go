@@ -102,6 +102,10 @@ var errNotDirect = errors.New("without a CA of the cluster in the kubeconfig, cr
 // errBehindProxy says that there is more than a load balancer between.
 var errBehindProxy = errors.New("the kubeconfig leads to a proxy, and not to API servers")
 
+// metricsTimeout bounds the reading of the metrics of one server: tens of
+// megabytes, but a server may also never come to the end of them.
+const metricsTimeout = 30 * time.Second
+
 // Metrics implements [Interface].
 func (c *Cluster) Metrics(ctx context.Context, address string, read func(io.Reader) error) error {
 	client, done, err := c.metricsClient(address)
@@ -109,6 +113,8 @@ func (c *Cluster) Metrics(ctx context.Context, address string, read func(io.Read
 		return fmt.Errorf("reading metrics: %w", err)
 	}
 	defer done()
+	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
+	defer cancel()
 	body, err := client.Get().AbsPath("metrics").SetHeader("Accept", "text/plain").MaxRetries(0).Stream(ctx)
 	if err != nil {
 		return fmt.Errorf("reading metrics: %w", err)

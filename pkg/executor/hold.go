@@ -112,7 +112,7 @@ func (h *holder) take(ctx context.Context, found *apiextensionsv1.CustomResource
 		if other != nil {
 			h.left = other.Progress
 		}
-		err = h.write(ctx, found)
+		err = h.first(ctx, found)
 		switch {
 		case err == nil:
 			return nil
@@ -178,22 +178,40 @@ func (h *holder) write(ctx context.Context, found *apiextensionsv1.CustomResourc
 	h.hold.RenewedAt = *h.run.time()
 	text := lifecycle.HoldText(h.hold)
 	h.mu.Unlock()
-	return h.annotate(ctx, found, &text)
+	_, err := h.annotate(ctx, found, &text)
+	return err
+}
+
+// first writes the hold for the first time.
+func (h *holder) first(ctx context.Context, found *apiextensionsv1.CustomResourceDefinition) error {
+	h.hold.RenewedAt = *h.run.time()
+	text := lifecycle.HoldText(h.hold)
+	after, err := h.annotate(ctx, found, &text)
+	if err != nil {
+		return err
+	}
+	// With every write, the server appends the storage version to storedVersions
+	// where it is missing. This is not somebody else's change.
+	before, now := identify(found), identify(after)
+	if slices.Equal(append(slices.Clone(before.StoredVersions), now.StorageVersion), now.StoredVersions) &&
+		slices.Equal(before.StoredVersions, h.run.expected.StoredVersions) && now.Generation == h.run.expected.Generation {
+		h.run.expected.StoredVersions = now.StoredVersions
+	}
+	return nil
 }
 
 // annotate sets the annotation of exactly this state of the CRD; nil removes it.
-func (h *holder) annotate(ctx context.Context, found *apiextensionsv1.CustomResourceDefinition, text *string) error {
+func (h *holder) annotate(ctx context.Context, found *apiextensionsv1.CustomResourceDefinition, text *string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": found.UID, "resourceVersion": found.ResourceVersion,
 		"annotations": map[string]*string{lifecycle.HoldAnnotation: text},
 	}})
 	if err != nil {
-		return fmt.Errorf("encoding the annotation: %w", err)
+		return nil, fmt.Errorf("encoding the annotation: %w", err)
 	}
-	_, err = h.run.Cluster.CRDs().Patch(ctx, found.Name, cluster.PatchRequest{
+	return h.run.Cluster.CRDs().Patch(ctx, found.Name, cluster.PatchRequest{
 		Type: types.MergePatchType, Body: body, FieldManager: holdManager,
 	})
-	return err
 }
 
 // renew writes the hold now and then, and stops the run when another one took over.
@@ -220,6 +238,9 @@ func (h *holder) renewOnce(ctx context.Context) error {
 		found, err := h.run.Cluster.CRDs().Get(ctx, h.run.plan.Target.CRD.Name)
 		if err != nil {
 			return nil //nolint:nilerr // See renew.
+		}
+		if string(found.UID) != h.run.plan.Target.CRD.UID {
+			return refusef("the CRD was deleted and created again")
 		}
 		if err := h.check(found); err != nil {
 			return err
@@ -274,7 +295,7 @@ func (h *holder) release(ctx context.Context, runErr error) {
 		if readErr != nil || now == nil || now.ID != h.hold.ID {
 			return // It is not ours any more.
 		}
-		if err = h.annotate(ctx, found, text); !apierrors.IsConflict(err) {
+		if _, err = h.annotate(ctx, found, text); !apierrors.IsConflict(err) {
 			break
 		}
 	}

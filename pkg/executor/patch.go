@@ -32,10 +32,12 @@ func (r *run) current(ctx context.Context, left []v1alpha1.Step) (*apiextensions
 	if c.DeletionTimestamp != nil {
 		return nil, refusef("the CRD %s is being deleted", r.expected.Name)
 	}
-	if err := r.holder.check(c); err != nil {
-		return nil, err
-	}
 	now := identify(c)
+	if now.UID == r.expected.UID { // Another CRD of that name has no hold of ours; the plan is stale.
+		if err := r.holder.check(c); err != nil {
+			return nil, err
+		}
+	}
 	planned, found := r.plan.Target, r.plan.Target
 	planned.CRD, found.CRD = r.expected, now
 	changed := plan.Stale(planned, found)

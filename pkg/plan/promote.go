@@ -329,6 +329,10 @@ func (b *builder) whyMigrate(storage string) string {
 // trim removes all other entries from status.storedVersions.
 func (b *builder) trim(storage string) {
 	before := b.listed()
+	if !slices.Contains(before, b.state.Storage) {
+		// The server appends it with any write of the CRD, and the hold is one.
+		before = append(before, b.state.Storage)
+	}
 	if b.state.Storage != storage && !slices.Contains(before, storage) {
 		// The server appends the new storage version itself.
 		before = append(before, storage)

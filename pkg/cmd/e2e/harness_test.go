@@ -365,7 +365,8 @@ func (m *traffic) take() (reads, dryRuns, writes []string) {
 // patchesCRD reports whether a request writes a CRD.
 func patchesCRD(r *http.Request) bool {
 	return r.Method == http.MethodPatch && r.URL.Query().Get("dryRun") == "" &&
-		strings.Contains(r.URL.Path, "/customresourcedefinitions/")
+		strings.Contains(r.URL.Path, "/customresourcedefinitions/") &&
+		r.Header.Get("Content-Type") == string(types.JSONPatchType) // The hold is a merge patch.
 }
 
 // patchesObject reports whether a request writes a custom resource.

@@ -248,7 +248,7 @@ func TestPreflightWithoutObjects(t *testing.T) {
 		t.Errorf("%s: %s", item.Verdict, f.Message)
 	}
 	got := b.must(t, 2, "validate", crdName)
-	if !strings.Contains(got.stdout, "[stored-version-missing]") || !strings.Contains(got.stdout, "kubectl crdver restore v1beta1 "+crdName) {
+	if !strings.Contains(got.stdout, "[stored-version-missing]") || !strings.Contains(got.stdout, "kubectl crdver rescue "+crdName) {
 		t.Error(got)
 	}
 }

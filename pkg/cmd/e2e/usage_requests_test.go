@@ -13,9 +13,10 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
-// TestUsageOfRequests is about audit logs and metrics as the command takes them.
-func TestUsageOfRequests(t *testing.T) {
-	t.Parallel()
+// TestUsageOfRequests is about audit logs and metrics as the command takes them. It
+// runs before the others: the servers of a process share a registry of metrics,
+// which cannot be read to its end any more once one of them has stopped.
+func TestUsageOfRequests(t *testing.T) { //nolint:paralleltest // See above.
 	b := start(t, testbed.InProcessOptions{})
 	const group = "requests.example.com"
 	name := b.createCRD(t, crontabs(group, "v1beta1", "v1"))

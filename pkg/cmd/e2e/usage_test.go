@@ -20,7 +20,7 @@ import (
 // usage runs "usage ... -o json" and returns the versions of the report.
 func (b *bed) usage(t *testing.T, code int, args ...string) []v1alpha1.VersionUsage {
 	t.Helper()
-	r := b.must(t, code, append([]string{"usage", "-o", "json"}, args...)...)
+	r := b.must(t, code, append([]string{"usage", "-o", "json", "--skip", "metrics"}, args...)...)
 	var report v1alpha1.UsageReport
 	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
 		t.Fatalf("%v\n%s", err, r)
@@ -306,7 +306,7 @@ func TestUsageOfReportedFailures(t *testing.T) {
 // usageAny is usage whatever the exit code is.
 func (b *bed) usageAny(t *testing.T, args ...string) []v1alpha1.VersionUsage {
 	t.Helper()
-	r := b.run(t, append([]string{"usage", "-o", "json"}, args...)...)
+	r := b.run(t, append([]string{"usage", "-o", "json", "--skip", "metrics"}, args...)...)
 	var report v1alpha1.UsageReport
 	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
 		t.Fatalf("%v\n%s", err, r)
