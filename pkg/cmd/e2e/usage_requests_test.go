@@ -16,7 +16,7 @@ import (
 // TestUsageOfRequests is about audit logs and metrics as the command takes them. It
 // runs before the others: the servers of a process share a registry of metrics,
 // which cannot be read to its end any more once one of them has stopped.
-func TestUsageOfRequests(t *testing.T) { //nolint:paralleltest // See above.
+func TestUsageOfRequests(t *testing.T) {
 	b := start(t, testbed.InProcessOptions{})
 	const group = "requests.example.com"
 	name := b.createCRD(t, crontabs(group, "v1beta1", "v1"))
