@@ -49,6 +49,11 @@ type fakeObjects struct {
 	*fakeCluster
 }
 
+// ListMetadata is a list in which every object can be read.
+func (f fakeObjects) ListMetadata(context.Context, cluster.PageOptions) (*metav1.PartialObjectMetadataList, error) {
+	return &metav1.PartialObjectMetadataList{}, nil
+}
+
 func (f *fakeCluster) Objects(resource schema.GroupVersionResource) cluster.Objects {
 	f.resource = resource
 	return fakeObjects{fakeCluster: f}
@@ -143,8 +148,8 @@ func TestCount(t *testing.T) {
 		"stored at a version that is gone": {
 			&fakeCluster{countErr: conversion("v1alpha1")}, widgets("v1beta1"), 0,
 			"objects are stored at v1alpha1, which spec.versions of widgets.example.com no longer has: they are intact, but cannot be read: " +
-				"kubectl crdver restore v1alpha1 widgets.example.com -f MANIFEST, with a manifest that still has v1alpha1 (or, if the schemas " +
-				"are the same, kubectl crdver restore v1alpha1 widgets.example.com --from v1beta1); then kubectl crdver migrate widgets.example.com",
+				"kubectl crdver rescue widgets.example.com (adds v1alpha1 again, rewrites the objects, and removes it; -f MANIFEST, with a " +
+				"manifest that still has v1alpha1, gives it the schema it had)",
 			"v1beta1",
 		},
 	} {
