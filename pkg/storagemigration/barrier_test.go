@@ -128,16 +128,16 @@ func TestBarrierWaitsForASlowServer(t *testing.T) {
 	const n = 31 // Odd, so that in the next pass each object meets the other server.
 	ctx := t.Context()
 	fast := startWithCronTabs(t, n, testbed.InProcessOptions{})
-	middleware, hold, release := holdCRDs()
-	slow := start(t, testbed.InProcessOptions{Etcd: fast.EmbeddedEtcd(), Middleware: middleware})
-	defer release()
+	held := testbed.NewHeldCRDs()
+	slow := start(t, testbed.InProcessOptions{Etcd: fast.EmbeddedEtcd(), Middleware: held.Middleware})
+	defer held.Release()
 	if _, err := testbed.WaitForCRD(ctx, slow.Config(), testbed.CronTabCRD); err != nil {
 		t.Fatal(err)
 	}
 	p := startProxy(t, nil, fast, slow)
-	balanced := newCluster(t, p.config())
+	balanced := newCluster(t, p.Config())
 
-	hold()
+	held.Hold()
 	flipOn(t, newCluster(t, fast.Config()))
 	waitUntil(t, func() bool {
 		hash, err := newCluster(t, fast.Config()).Discovery().StorageVersionHash(ctx, testbed.CronTabResource("v1"))
@@ -181,7 +181,7 @@ func TestBarrierWaitsForASlowServer(t *testing.T) {
 	released := make(chan time.Time, 1)
 	time.AfterFunc(1500*time.Millisecond, func() {
 		released <- time.Now()
-		release()
+		held.Release()
 	})
 	if err := storagemigration.Barrier(ctx, balanced, options); err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestBarrierWaitsForASlowServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantStored(t, fast, map[string]int{"v1": n})
-	hold() // For the deferred release.
+	held.Hold() // For the deferred release.
 }
 
 func flipOn(t *testing.T, c *cluster.Cluster) {

@@ -40,7 +40,7 @@ func TestFlipAndMigrateOnTwoServers(t *testing.T) {
 	group.SetLimit(5)
 	for run := range runs {
 		group.Go(func() error {
-			landedEarly, err := flipOnTwoServers(ctx, bed, other, p.config(), fmt.Sprintf("run%02d.example.com", run), n)
+			landedEarly, err := flipOnTwoServers(ctx, bed, other, p.Config(), fmt.Sprintf("run%02d.example.com", run), n)
 			if landedEarly {
 				early.Add(1)
 			}

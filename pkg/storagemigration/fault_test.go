@@ -43,11 +43,11 @@ func TestPassSurvivesABadNetwork(t *testing.T) {
 				return cutAfter // Stored, but nobody is told.
 			}
 		case 35:
-			go p.CloseClientConnections()
+			go p.CloseConnections()
 		}
 		return pass
 	})
-	objects := cronTabs(t, p.config(), "v1")
+	objects := cronTabs(t, p.Config(), "v1")
 	var last v1alpha1.Progress
 	result, err := storagemigration.Pass(t.Context(), objects, storagemigration.PassOptions{
 		PageSize: 50,
@@ -56,7 +56,7 @@ func TestPassSurvivesABadNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%+v, %d requests, %d faults, %d answers lost, %d connections", result.Counts, requests.Load(), p.faults.Load(), lost.Load(), p.connections.Load())
+	t.Logf("%+v, %d requests, %d faults, %d answers lost, %d connections", result.Counts, requests.Load(), p.faults.Load(), lost.Load(), p.Connections())
 	wantSum(t, result)
 	counts := result.Counts
 	if counts.Listed != n || counts.Failed != 0 || counts.Deleted != 0 || !result.Complete {
@@ -103,7 +103,7 @@ func TestPassGivesUpWhenTheServerStaysAway(t *testing.T) {
 				return pass
 			}, bed)
 			begin := time.Now()
-			result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.config(), "v1"), storagemigration.PassOptions{RetryFor: 2 * time.Second})
+			result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.Config(), "v1"), storagemigration.PassOptions{RetryFor: 2 * time.Second})
 			took := time.Since(begin)
 			t.Logf("%+v in %s: %v", result.Counts, took, err)
 			if err == nil || !strings.Contains(err.Error(), "gave up after") {
@@ -139,7 +139,7 @@ func TestPassGivesUpOnOneObject(t *testing.T) {
 		time.Sleep(50 * time.Millisecond) // So that others still go on when it is given up.
 		return pass
 	}, bed)
-	result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.config(), "v1"), storagemigration.PassOptions{
+	result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.Config(), "v1"), storagemigration.PassOptions{
 		RetryFor: time.Second, Concurrency: 4,
 	})
 	if err != nil {
@@ -165,7 +165,7 @@ func TestPassWaitsAsLongAsItIsTold(t *testing.T) {
 		}
 		return pass
 	}, bed)
-	result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.config(), "v1"), storagemigration.PassOptions{})
+	result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.Config(), "v1"), storagemigration.PassOptions{})
 	if err != nil || result.Counts.Retries != 2 || len(times) != 3 {
 		t.Fatalf("%+v, %v, %d patches", result, err, len(times))
 	}
@@ -227,7 +227,7 @@ func TestObjectRequestsAreSentOnce(t *testing.T) {
 	}, bed)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, _, err := cronTabs(t, p.config(), "v1").Count(ctx)
+	_, _, err := cronTabs(t, p.Config(), "v1").Count(ctx)
 	if !apierrors.IsTooManyRequests(err) || requests.Load() != 1 {
 		t.Errorf("%d requests, %v", requests.Load(), err)
 	}

@@ -2,15 +2,12 @@ package storagemigration_test
 
 import (
 	"context"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -199,18 +195,11 @@ const (
 	cutAfter          // The server answers, and the stream is reset instead.
 )
 
-// proxy is a real HTTP/2 reverse proxy in front of servers, which breaks some
-// requests. Each connection leads to one of the servers, in turn.
+// proxy is a testbed.Proxy that breaks some requests.
 type proxy struct {
-	*httptest.Server
-	connections atomic.Int64
-	faults      atomic.Int64
-
-	mu     sync.Mutex
-	decide func(*http.Request) fault
+	*testbed.Proxy
+	faults atomic.Int64
 }
-
-type backendKey struct{}
 
 // server is a part of a bed.
 type server interface{ Config() *rest.Config }
@@ -223,16 +212,22 @@ func startProxy(t testing.TB, decide func(*http.Request) fault, servers ...serve
 // startProxyOfStreams allows so many streams at a time in each connection.
 func startProxyOfStreams(t testing.TB, maxStreams int, decide func(*http.Request) fault, servers ...server) *proxy {
 	t.Helper()
-	p := &proxy{decide: decide}
-	var backends []http.Handler
+	configs := make([]*rest.Config, 0, len(servers))
 	for _, server := range servers {
-		backends = append(backends, backend(t, server.Config()))
+		configs = append(configs, server.Config())
 	}
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next := backends[r.Context().Value(backendKey{}).(int)]
-		p.mu.Lock()
-		decide := p.decide
-		p.mu.Unlock()
+	inner, err := testbed.StartProxyOfStreams(t.Context(), maxStreams, configs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(inner.Stop)
+	p := &proxy{Proxy: inner}
+	p.setDecide(decide)
+	return p
+}
+
+func (p *proxy) setDecide(decide func(*http.Request) fault) {
+	p.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		what := pass
 		if decide != nil {
 			what = decide(r)
@@ -255,48 +250,6 @@ func startProxyOfStreams(t testing.TB, maxStreams int, decide func(*http.Request
 			next.ServeHTTP(w, r)
 		}
 	})
-	p.Server = httptest.NewUnstartedServer(handler)
-	p.EnableHTTP2 = true
-	p.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
-	p.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-		return context.WithValue(ctx, backendKey{}, int((p.connections.Add(1)-1)%int64(len(backends))))
-	}
-	p.StartTLS()
-	t.Cleanup(p.Close)
-	return p
-}
-
-func (p *proxy) setDecide(decide func(*http.Request) fault) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.decide = decide
-}
-
-// config leads through the proxy.
-func (p *proxy) config() *rest.Config {
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
-	return &rest.Config{Host: p.URL, TLSClientConfig: rest.TLSClientConfig{CAData: certificate}}
-}
-
-// backend forwards requests to a server, as the user of config.
-func backend(t testing.TB, config *rest.Config) http.Handler {
-	t.Helper()
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:     transport,
-		FlushInterval: -1,
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
-			panic(http.ErrAbortHandler) // The client went away, or the server did.
-		},
-	}
 }
 
 // relay is a TCP relay that delays each direction by half a round trip and
@@ -366,63 +319,6 @@ func (r *relay) forward(from, to net.Conn, delay time.Duration) {
 		}
 	}
 }
-
-// holdCRDs is a middleware that keeps a server from learning of changes of CRDs:
-// the server's own watch and lists of them get no more bytes until release is
-// called.
-func holdCRDs() (middleware func(http.Handler) http.Handler, hold, release func()) {
-	gate := &gate{open: make(chan struct{})}
-	close(gate.open)
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/apis/apiextensions.k8s.io/v1/customresourcedefinitions" {
-				w = responsewriter.WrapForHTTP1Or2(&heldWriter{ResponseWriter: w, gate: gate, ctx: r.Context()})
-			}
-			next.ServeHTTP(w, r)
-		})
-	}, gate.hold, gate.release
-}
-
-type gate struct {
-	mu   sync.Mutex
-	open chan struct{}
-}
-
-func (g *gate) wait(ctx context.Context) {
-	g.mu.Lock()
-	open := g.open
-	g.mu.Unlock()
-	select {
-	case <-open:
-	case <-ctx.Done():
-	}
-}
-
-func (g *gate) hold() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.open = make(chan struct{})
-}
-
-func (g *gate) release() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.open)
-}
-
-type heldWriter struct {
-	http.ResponseWriter
-	gate *gate
-	ctx  context.Context //nolint:containedctx // The writer lives as long as its request.
-}
-
-func (w *heldWriter) Write(data []byte) (int, error) {
-	w.gate.wait(w.ctx)
-	return w.ResponseWriter.Write(data)
-}
-
-// Unwrap is what the wrapper asks for.
-func (w *heldWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 var errStop = errors.New("enough")
 

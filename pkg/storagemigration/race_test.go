@@ -217,7 +217,7 @@ func TestPassIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var done atomic.Int64
 	var cancelled time.Time
-	result, err := storagemigration.Pass(ctx, cronTabs(t, p.config(), "v1"), storagemigration.PassOptions{
+	result, err := storagemigration.Pass(ctx, cronTabs(t, p.Config(), "v1"), storagemigration.PassOptions{
 		PageSize: 100, Concurrency: 16,
 		Observe: func(*metav1.PartialObjectMetadata, storagemigration.Outcome) {
 			if done.Add(1) == 150 {

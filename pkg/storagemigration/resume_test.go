@@ -41,7 +41,7 @@ func TestPassResumesAtTheWatermark(t *testing.T) {
 		}
 		return pass
 	}, bed)
-	objects := cronTabs(t, p.config(), "v1")
+	objects := cronTabs(t, p.Config(), "v1")
 	var told []types.NamespacedName
 	options := storagemigration.PassOptions{
 		PageSize: 50, RetryFor: time.Second,

@@ -111,7 +111,7 @@ func sendsLess(t *testing.T, bed server, n int64, broken fault) {
 		}
 		return broken
 	}), bed)
-	result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.config(), "v1"), storagemigration.PassOptions{})
+	result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.Config(), "v1"), storagemigration.PassOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func retryAfterIsForAll(t *testing.T, bed server) {
 		}
 		return what
 	}, bed)
-	result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.config(), "v1"), storagemigration.PassOptions{})
+	result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.Config(), "v1"), storagemigration.PassOptions{})
 	if err != nil || !result.Complete {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -176,12 +176,12 @@ func streamsAreNoLimit(t *testing.T, bed server) {
 	const streams, workers = 4, 64
 	var l load
 	p := startProxyOfStreams(t, streams, l.slowly(200*time.Millisecond, nil), bed)
-	result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.config(), "v1"), storagemigration.PassOptions{Concurrency: workers})
+	result, err := storagemigration.Pass(t.Context(), cronTabs(t, p.Config(), "v1"), storagemigration.PassOptions{Concurrency: workers})
 	if err != nil || !result.Complete || result.Counts.Failed != 0 {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	most := l.take()
-	t.Logf("at most %d at a time over %d connections of %d streams", most, p.connections.Load(), streams)
+	t.Logf("at most %d at a time over %d connections of %d streams", most, p.Connections(), streams)
 	if most <= workers/16*streams { // As many connections as the pass opens for so many.
 		t.Errorf("at most %d patches at a time", most)
 	}
@@ -272,7 +272,7 @@ func TestNamespacesFirst(t *testing.T) {
 		}
 		return pass
 	}, bed)
-	objects := cronTabs(t, p.config(), "v1")
+	objects := cronTabs(t, p.Config(), "v1")
 	first := storagemigration.PassOptions{NamespacesFirst: []string{"none", "b"}, RetryFor: time.Second, PageSize: 25}
 	result, err := storagemigration.Pass(t.Context(), objects, first)
 	if err != nil || !result.HeldBack || result.Complete || result.Counts.Failed != 1 || result.Counts.Listed != n/2 {

@@ -41,6 +41,12 @@ type connectionKey struct{}
 // StartProxy starts a proxy to servers, of which it is the users that the
 // configurations name. ctx bounds the start only; it runs until Stop.
 func StartProxy(ctx context.Context, servers ...*rest.Config) (*Proxy, error) {
+	return StartProxyOfStreams(ctx, 0, servers...)
+}
+
+// StartProxyOfStreams is StartProxy with a limit of the streams at a time in each
+// connection; 0 means that of net/http.
+func StartProxyOfStreams(ctx context.Context, maxStreams int, servers ...*rest.Config) (*Proxy, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("starting the proxy: %w", err)
 	}
@@ -70,6 +76,7 @@ func StartProxy(ctx context.Context, servers ...*rest.Config) (*Proxy, error) {
 	p.server = &http.Server{
 		Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: time.Minute,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog:  log.New(io.Discard, "", 0), // It cuts connections on purpose.
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
 			return context.WithValue(ctx, connectionKey{}, p.connections.Add(1))
