@@ -1,6 +1,7 @@
 package storagemigration
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -44,11 +45,11 @@ type BarrierOptions struct {
 }
 
 func (o BarrierOptions) withDefaults() BarrierOptions {
-	o.Matches = or(o.Matches, 20)
-	o.Settle = or(o.Settle, 2*time.Second)
-	o.SettleBlind = or(o.SettleBlind, 10*time.Second)
-	o.Timeout = or(o.Timeout, time.Minute)
-	o.Canaries = or(o.Canaries, 3)
+	o.Matches = cmp.Or(o.Matches, 20)
+	o.Settle = cmp.Or(o.Settle, 2*time.Second)
+	o.SettleBlind = cmp.Or(o.SettleBlind, 10*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	o.Canaries = cmp.Or(o.Canaries, 3)
 	return o
 }
 

@@ -24,7 +24,7 @@ const (
 func Unwritten(counts v1alpha1.ObjectCounts) int64 { return counts.Refused + counts.Failed }
 
 func failureOf(object *metav1.PartialObjectMetadata, err error) *v1alpha1.ObjectFailure {
-	key := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+	key := keyOf(object)
 	failure := cluster.Explain(err).Object(key, object.UID)
 	return &failure
 }

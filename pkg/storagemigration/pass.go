@@ -1,6 +1,7 @@
 package storagemigration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,162 +11,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
 
-	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 )
-
-// PassOptions says how to go over the objects. The zero value sends no-op
-// patches for all objects of all namespaces.
-type PassOptions struct {
-	// Namespace and LabelSelector narrow the pass, which is then never complete.
-	Namespace     string
-	LabelSelector string
-	// Filter leaves out the objects that it returns false for, which narrows the
-	// pass, too. Nil means none.
-	Filter func(object *metav1.PartialObjectMetadata) bool
-	// PageSize is the number of objects in a request of the list; 0 means 500.
-	PageSize int64
-	// Concurrency is the number of requests in flight; 0 lets the pass find out
-	// how many the server can do with, from 8 up to MaxConcurrency.
-	Concurrency int
-	// MaxConcurrency bounds what it finds out; 0 means 128.
-	MaxConcurrency int
-	// QPS limits the requests per second; 0 means no limit.
-	QPS float32
-	// MaxBandwidth limits the bytes per second on the wire, sent and received; 0
-	// means no limit.
-	MaxBandwidth int64
-	// RetryFor bounds how long a request is sent again while the server is
-	// unavailable or asks to wait; 0 means two minutes.
-	RetryFor time.Duration
-	// ListFor bounds how long a list that the server cannot produce is tried
-	// again; 0 means ten seconds.
-	ListFor time.Duration
-	// WebhookPatience is how long a pass waits for a conversion webhook that does
-	// not answer; 0 means three minutes.
-	WebhookPatience time.Duration
-	// Notice is told when a pass pauses and goes on. It is called from several
-	// goroutines. Nil means nobody.
-	Notice func(text string)
-	// Grace is how long requests in flight may go on after the context has
-	// ended; 0 means five seconds.
-	Grace time.Duration
-	// DryRun makes the server do everything but store. It then returns the
-	// resourceVersion of what is stored in any case, so that each object that is
-	// not refused counts as current.
-	DryRun       bool
-	FieldManager string
-	// Patch makes the patch for an object from what the list said of it, or
-	// skips the object, which then counts as current. It is called from several
-	// goroutines. Nil means NoOpPatch.
-	Patch func(object *metav1.PartialObjectMetadata) (body []byte, skip bool, err error)
-	// PatchType is the type of the patches; empty means a merge patch.
-	PatchType types.PatchType
-	// Subresource is what the patches go through: "status", to pass by what is
-	// registered for writes of the resource itself, or nothing.
-	Subresource string
-	// NamespacesFirst are gone over before the rest, which is left alone if an
-	// object in them fails.
-	NamespacesFirst []string
-	// SkipThrough is a watermark of an earlier pass over the same objects for the
-	// same storage version, after the barrier: the objects up to it count as
-	// current without a request. Verify ignores it.
-	SkipThrough types.NamespacedName
-	// Canaries are the objects that the barrier has rewritten. Where the pass finds
-	// them current, they count as rewritten.
-	Canaries map[types.NamespacedName]bool
-	// Watermark is told now and then, and at the end, up to which object, in the
-	// order of the list, all are done. It is not called twice at once. Nil means
-	// nobody.
-	Watermark func(through types.NamespacedName)
-	// Observe is told what came of each object. It is called from several
-	// goroutines. Nil means nobody.
-	Observe func(object *metav1.PartialObjectMetadata, outcome Outcome)
-	// Failed is told of each object that was refused or failed. It is called from
-	// several goroutines. Nil means nobody.
-	Failed func(failure v1alpha1.ObjectFailure)
-	// Progress is called at most ten times a second, never twice at once, and
-	// once more at the end. Nil means nobody.
-	Progress func(v1alpha1.Progress)
-	// Number is the number of the pass in the progress; 0 means 1.
-	Number int
-	// Examples is the number of rewritten objects that the result names; 0 means 5.
-	Examples int
-}
-
-func (o PassOptions) withDefaults() PassOptions {
-	o.PageSize = or(o.PageSize, 500)
-	o.MaxConcurrency = or(o.MaxConcurrency, defaultMaxConcurrency)
-	o.RetryFor = or(o.RetryFor, 2*time.Minute)
-	o.ListFor = or(o.ListFor, 10*time.Second)
-	o.WebhookPatience = or(o.WebhookPatience, patience)
-	o.Grace = or(o.Grace, 5*time.Second)
-	o.PatchType = or(o.PatchType, types.MergePatchType)
-	o.Number = or(o.Number, 1)
-	o.Examples = or(o.Examples, 5)
-	return o
-}
-
-// defaultMaxConcurrency is more than any server was seen to gain from.
-const defaultMaxConcurrency = 128
-
-// workers is the number of objects in work, whether on the wire or waiting.
-func (o PassOptions) workers() int { return or(o.Concurrency, o.MaxConcurrency) }
-
-func or[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
-}
-
-// Outcome is what came of an object.
-type Outcome string
-
-// The outcomes.
-const (
-	// OutcomeRewritten means that the patch was stored: the object had been
-	// persisted in another form.
-	OutcomeRewritten Outcome = "rewritten"
-	// OutcomeCurrent means that the server had nothing to store.
-	OutcomeCurrent Outcome = "current"
-	// OutcomeChanged means that somebody else wrote the object after it was listed.
-	OutcomeChanged Outcome = "changed"
-	// OutcomeDeleted means that the object was deleted after it was listed.
-	OutcomeDeleted Outcome = "deleted"
-	// OutcomeRefused means that a known party does not let the object be written.
-	OutcomeRefused Outcome = v1alpha1.FailureRefused
-	// OutcomeFailed means that the object could not be rewritten for any other
-	// reason.
-	OutcomeFailed Outcome = v1alpha1.FailureFailed
-)
-
-// PassResult is what came of a pass.
-type PassResult struct {
-	Counts v1alpha1.ObjectCounts
-	// Failures are the refused and failed objects, at most v1alpha1.MaxFailures, by
-	// name.
-	Failures []v1alpha1.ObjectFailure
-	// Groups are all refused and failed objects by reason.
-	Groups []v1alpha1.FailureGroup
-	// Complete says that all pages of all namespaces were seen, without a
-	// selector, and that each object has an outcome.
-	Complete bool
-	// HeldBack says that an object in the namespaces that go first failed, so that
-	// the rest was left alone.
-	HeldBack bool
-	// Rewritten are a few of the rewritten objects.
-	Rewritten []types.NamespacedName
-}
-
-// Clean tells whether nothing was rewritten and nothing was refused or failed. A
-// complete and clean pass after the barrier is the proof that the package comment
-// speaks of.
-func (r PassResult) Clean() bool { return r.Counts.Rewritten == 0 && Unwritten(r.Counts) == 0 }
 
 // NoOpPatch is a merge patch that changes nothing and is refused with 409 if the
 // object is no longer what the list said. It is the shortest there is.
@@ -333,7 +182,7 @@ func (p *pass) rewrite(run, requests context.Context, object *metav1.PartialObje
 		p.count(object, OutcomeCurrent, nil)
 		return true
 	}
-	key := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+	key := keyOf(object)
 	request := cluster.PatchRequest{
 		Type:         p.options.PatchType,
 		Body:         body,
@@ -383,49 +232,11 @@ func (p *pass) giveUp(object *metav1.PartialObjectMetadata, err *gaveUpError) {
 	// Without any answer since the first attempt, going on would mean to wait as
 	// long for each of the objects that are left. So would many objects that are
 	// told to come back later again and again.
-	if p.answered.Load() < err.began.UnixNano() || p.givenUp.Add(1) >= int64(or(p.options.Concurrency, maxGivenUp)) {
+	if p.answered.Load() < err.began.UnixNano() || p.givenUp.Add(1) >= int64(cmp.Or(p.options.Concurrency, maxGivenUp)) {
 		p.stop(err)
 		return
 	}
 	p.count(object, OutcomeFailed, err)
-}
-
-func (p *pass) count(object *metav1.PartialObjectMetadata, outcome Outcome, err error) {
-	var failure *v1alpha1.ObjectFailure
-	if outcome == OutcomeFailed {
-		failure = failureOf(object, err)
-		outcome = Outcome(failure.Outcome)
-	}
-	p.mu.Lock()
-	counts := &p.result.Counts
-	counts.Listed++
-	switch outcome {
-	case OutcomeRewritten:
-		counts.Rewritten++
-		if len(p.result.Rewritten) < p.options.Examples {
-			p.result.Rewritten = append(p.result.Rewritten, types.NamespacedName{Namespace: object.Namespace, Name: object.Name})
-		}
-	case OutcomeCurrent:
-		counts.Current++
-	case OutcomeChanged:
-		counts.Changed++
-	case OutcomeDeleted:
-		counts.Deleted++
-	case OutcomeRefused:
-		counts.Refused++
-	case OutcomeFailed:
-		counts.Failed++
-	}
-	if failure != nil {
-		p.keep(*failure)
-	}
-	p.mu.Unlock()
-	if failure != nil && p.options.Failed != nil {
-		p.options.Failed(*failure)
-	}
-	if p.options.Observe != nil {
-		p.options.Observe(object, outcome)
-	}
 }
 
 func objectsName(objects cluster.Objects) string {

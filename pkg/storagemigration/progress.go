@@ -1,7 +1,6 @@
 package storagemigration
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -58,9 +57,7 @@ func (p *pass) countRetry() {
 func (p *pass) finish() PassResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	slices.SortFunc(p.result.Failures, func(a, b v1alpha1.ObjectFailure) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(p.result.Failures, byName)
 	p.result.Groups = p.groups.list()
 	return p.result
 }

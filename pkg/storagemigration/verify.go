@@ -1,6 +1,7 @@
 package storagemigration
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -51,7 +52,7 @@ type VerifyResult struct {
 // error means that a pass came to no end.
 func Verify(ctx context.Context, objects cluster.Objects, options VerifyOptions) (VerifyResult, error) {
 	var result VerifyResult
-	most := or(options.MaxPasses, 5)
+	most := cmp.Or(options.MaxPasses, 5)
 	// A proof rests on nothing that somebody wrote down, and covers everything.
 	options.SkipThrough, options.Watermark, options.NamespacesFirst = types.NamespacedName{}, nil, nil
 	options.Canaries = nil

@@ -1,6 +1,7 @@
 package storagemigration
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -102,16 +103,7 @@ func (w *watermark) news() (types.NamespacedName, bool) {
 
 // compareKeys orders objects as a list does, which is the order of their keys in
 // etcd: by the bytes of NAMESPACE/NAME, so that namespace a-b comes before a.
-func compareKeys(a, b types.NamespacedName) int {
-	x, y := display(a), display(b)
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
-}
+func compareKeys(a, b types.NamespacedName) int { return cmp.Compare(display(a), display(b)) }
 
 // tellWatermark tells the watermark now and then until the function that it
 // returns is called, which tells it for the last time.
