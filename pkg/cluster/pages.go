@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const (
@@ -47,13 +48,32 @@ func Retry(ctx context.Context, request func() error) error {
 // transient reason, and goes on with an expired list (fact 9). It stops at the
 // first error.
 func EachPage(ctx context.Context, objects Objects, options PageOptions, visit func(*metav1.PartialObjectMetadataList) error) error {
+	return eachPage(ctx, options, objects.ListMetadata, visit)
+}
+
+// EachObject lists the whole objects that options select, as [EachPage] does, and
+// calls visit for each; only one page is kept at a time.
+func EachObject(ctx context.Context, objects Objects, options PageOptions, visit func(*unstructured.Unstructured) error) error {
+	return eachPage(ctx, options, objects.List, func(page *unstructured.UnstructuredList) error {
+		for i := range page.Items {
+			if err := visit(&page.Items[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func eachPage[P interface{ GetContinue() string }](
+	ctx context.Context, options PageOptions, list func(context.Context, PageOptions) (P, error), visit func(P) error,
+) error {
 	if options.Limit == 0 {
 		options.Limit = metadataPageSize
 	}
 	for {
-		var page *metav1.PartialObjectMetadataList
+		var page P
 		err := Retry(ctx, func() (err error) {
-			page, err = objects.ListMetadata(ctx, options)
+			page, err = list(ctx, options)
 			return err
 		})
 		if token, expired := InconsistentContinue(err); expired {
@@ -67,7 +87,7 @@ func EachPage(ctx context.Context, objects Objects, options PageOptions, visit f
 			return err
 		}
 		// Only an empty token ends a list; a page may be empty or short.
-		if options.Continue = page.Continue; options.Continue == "" {
+		if options.Continue = page.GetContinue(); options.Continue == "" {
 			return nil
 		}
 	}

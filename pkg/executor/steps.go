@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -291,21 +292,8 @@ func (r *run) remove(ctx context.Context, left []v1alpha1.Step) error {
 
 // readAll lists every object, metadata only.
 func (r *run) readAll(ctx context.Context, version string) error {
-	objects := r.Cluster.Objects(r.resource(version))
-	options := cluster.PageOptions{Limit: 500}
-	for {
-		page, err := objects.ListMetadata(ctx, options)
-		if token, expired := cluster.InconsistentContinue(err); expired && token != "" {
-			options.Continue = token
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return nil
-		}
-	}
+	return cluster.EachPage(ctx, r.Cluster.Objects(r.resource(version)), cluster.PageOptions{},
+		func(*metav1.PartialObjectMetadataList) error { return nil })
 }
 
 // putBack adds a removed version again, unserved.
