@@ -20,11 +20,6 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/storagemigration/intree"
 )
 
-// svmAPIVersions are the versions of StorageVersionMigration, best first.
-func svmAPIVersions() []string {
-	return []string{"storagemigration.k8s.io/v1", "storagemigration.k8s.io/v1beta1"}
-}
-
 // putBackPatch returns the patch with which the plan puts status.storedVersions
 // back, or nil where it does not.
 func (r *run) putBackPatch() *v1alpha1.Patch {
@@ -104,11 +99,8 @@ func (r *run) svmAPIVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, apiVersion := range svmAPIVersions() {
-		_, version, _ := strings.Cut(apiVersion, "/")
-		if slices.Contains(served, version) {
-			return apiVersion, nil
-		}
+	if apiVersion := plan.SVMVersion(served); apiVersion != "" {
+		return apiVersion, nil
 	}
 	if len(served) > 0 {
 		return "storagemigration.k8s.io/" + served[0], nil

@@ -198,8 +198,7 @@ func (r *run) migrate(ctx context.Context, result *v1alpha1.StepReport) error {
 // whole reports whether the pass goes over all objects in the order of the list:
 // only then "all up to here" says anything to a later run.
 func (r *run) whole() bool {
-	i := r.plan.Intent
-	return i.Namespace == "" && i.Selector == "" && i.Shard == "" && len(i.NamespacesFirst) == 0
+	return !plan.Narrowed(r.plan.Intent) && len(r.plan.Intent.NamespacesFirst) == 0
 }
 
 // verifyPasses goes over the objects until a whole pass finds every one of them

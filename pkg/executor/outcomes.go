@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/plan"
 	"github.com/crdver/kubectl-crdver/pkg/storagemigration"
 )
 
@@ -47,8 +48,7 @@ func (r *run) retry(ctx context.Context, result *v1alpha1.StepReport) error {
 // verifiesAll tells whether this run can prove anything: only passes over all
 // objects do (rule 3).
 func (r *run) verifiesAll() bool {
-	mode := r.plan.Intent.Verify
-	return (mode == "" || mode == v1alpha1.VerifyFull) && r.plan.Intent.Retry == nil
+	return plan.VerifiesAll(r.plan.Intent) && r.plan.Intent.Retry == nil
 }
 
 // verifySample looks at some of the objects. It leaves no evidence behind: what

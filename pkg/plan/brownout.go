@@ -36,7 +36,6 @@ func (b *builder) brownout() error {
 
 // brownoutStep adds the step that unserves the version and serves it again.
 func (b *builder) brownoutStep(version string, blockers []v1alpha1.Blocker) {
-	i, _ := b.index(version)
 	intent := b.intent.Brownout
 	step := b.unserveStep(version, blockers)
 	step.Action = v1alpha1.ActionBrownout
@@ -45,7 +44,6 @@ func (b *builder) brownoutStep(version string, blockers []v1alpha1.Blocker) {
 		step.Title += fmt.Sprintf("; %d times, one every %s", intent.Repeat, intent.Every.Duration)
 	}
 	step.Why = "clients of this version fail for that time, and show themselves"
-	step.Patch = jsonPatch("", testName(i, version), setFlag(i, "served", false))
 	step.Changes = append(step.Changes, v1alpha1.Change{
 		Path: fmt.Sprintf("metadata.annotations[%s]", lifecycle.BrownoutAnnotation),
 		To:   fmt.Sprintf("since now, until %s later, so that any run can put it right", intent.For.Duration),

@@ -59,16 +59,19 @@ func (b *builder) mayMigrate() []v1alpha1.Blocker {
 // waits reports whether migrations that are not finished are waited for.
 func (b *builder) waits() bool { return b.inTree() || b.intent.WaitForSVM }
 
-// svmVersion returns the version of the API that migrations are made at, or "".
-// The resource of a v1alpha1 has another form, and no server has both.
-func (b *builder) svmVersion() string {
+// SVMVersion returns the apiVersion that in-tree migrations are made at, or "", of a
+// server that serves these versions of the API group. The resource of a v1alpha1 has
+// another form, and no server has both.
+func SVMVersion(served []string) string {
 	for _, version := range []string{"v1", "v1beta1"} {
-		if slices.Contains(b.state.Observations.MigrationVersions, version) {
+		if slices.Contains(served, version) {
 			return svmGroup + "/" + version
 		}
 	}
 	return ""
 }
+
+func (b *builder) svmVersion() string { return SVMVersion(b.state.Observations.MigrationVersions) }
 
 // listed returns status.storedVersions as it is once versions are put back.
 func (b *builder) listed() []string {

@@ -57,12 +57,17 @@ func Annotate(key, text string) v1alpha1.PatchOperation {
 	return v1alpha1.PatchOperation{Op: "add", Path: annotationPath(key), Value: value(text)}
 }
 
+// unannotate is the operation that removes an annotation, which has to be there.
+func unannotate(key string) v1alpha1.PatchOperation {
+	return v1alpha1.PatchOperation{Op: "remove", Path: annotationPath(key)}
+}
+
 // EndBrownout returns the patch that serves a version again and removes the
 // annotation of the brownout, if it is there.
 func EndBrownout(index int, version string, annotations map[string]string) *v1alpha1.Patch {
 	patch := jsonPatch("", testName(index, version), setFlag(index, "served", true))
 	if _, found := annotations[lifecycle.BrownoutAnnotation]; found {
-		patch.Body = append(patch.Body, v1alpha1.PatchOperation{Op: "remove", Path: annotationPath(lifecycle.BrownoutAnnotation)})
+		patch.Body = append(patch.Body, unannotate(lifecycle.BrownoutAnnotation))
 	}
 	return patch
 }

@@ -60,10 +60,12 @@ func (b *builder) migrate() {
 	b.rewrite()
 }
 
-// narrowed reports whether only some of the objects are migrated.
-func (b *builder) narrowed() bool {
-	return b.intent.Namespace != "" || b.intent.Selector != "" || b.intent.Shard != ""
+// Narrowed reports whether an intent is about some of the objects only.
+func Narrowed(intent v1alpha1.Intent) bool {
+	return intent.Namespace != "" || intent.Selector != "" || intent.Shard != ""
 }
+
+func (b *builder) narrowed() bool { return Narrowed(b.intent) }
 
 // migrationPending reports whether objects may be persisted at another version
 // than the storage version: because the list says so, or because it cannot be
@@ -125,25 +127,14 @@ func AddVersion(entry apiextensionsv1.CustomResourceDefinitionVersion) *v1alpha1
 
 // serve sets served: true.
 func (b *builder) serve(version string) {
-	i, entry := b.index(version)
-	if entry.Served {
+	if _, entry := b.index(version); entry.Served {
 		return
 	}
-	entry.Served = true
+	step := b.serving(version, true)
 	b.lossy(version)
-	b.add(v1alpha1.Step{
-		Action:  v1alpha1.ActionServe,
-		Version: version,
-		Title:   fmt.Sprintf("serve %s", version),
-		Why:     fmt.Sprintf("%s is not served: clients cannot use it", version),
-		Patch:   jsonPatch("", testName(i, version), setFlag(i, "served", true)),
-		Changes: []v1alpha1.Change{flagChange(version, "served", true)},
-		Verify: []v1alpha1.Check{{
-			ID: "listed", Description: fmt.Sprintf("discovery has %s, and its objects can be listed", version),
-		}},
-		Reversible: true,
-		Undo:       fmt.Sprintf("kubectl crdver retire %s --until unserve %s", version, b.state.CRD.Name),
-	})
+	step.Why = fmt.Sprintf("%s is not served: clients cannot use it", version)
+	step.Undo = fmt.Sprintf("kubectl crdver retire %s --until unserve %s", version, b.state.CRD.Name)
+	b.add(step)
 }
 
 // rehearse dry-runs the no-op patch on live objects before anything depends on it.
@@ -350,9 +341,7 @@ func (b *builder) trim(storage string) {
 			{ID: "verified", Description: "the verify pass is complete and no object failed", Status: v1alpha1.PreconditionPending},
 			{ID: "unchanged", Description: "UID, generation, storage version and stored versions are those that the migration started from", Status: v1alpha1.PreconditionPending},
 		},
-		Patch: jsonPatch("status", v1alpha1.PatchOperation{
-			Op: "add", Path: "/status/storedVersions", Value: value([]string{storage}),
-		}),
+		Patch:      StoredPatch([]string{storage}),
 		Changes:    changes,
 		Verify:     []v1alpha1.Check{{ID: "trimmed", Description: fmt.Sprintf("status.storedVersions is [%s]", storage)}},
 		Reversible: false,

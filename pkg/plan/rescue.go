@@ -94,9 +94,7 @@ func (b *builder) addMissing(version string) error {
 	if old != "" {
 		names = old + "," + version
 	}
-	patch.Body = append(patch.Body, v1alpha1.PatchOperation{
-		Op: "add", Path: annotationPath(lifecycle.RescuedAnnotation), Value: value(names),
-	})
+	patch.Body = append(patch.Body, Annotate(lifecycle.RescuedAnnotation, names))
 	if b.after.Annotations == nil {
 		b.after.Annotations = map[string]string{}
 	}
@@ -144,9 +142,7 @@ func (b *builder) listStored(versions []string) {
 		Preconditions: []v1alpha1.Precondition{{
 			ID: "present", Description: fmt.Sprintf("%s is in spec.versions", join(versions)), Status: b.pendingAdded(),
 		}},
-		Patch: jsonPatch("status", v1alpha1.PatchOperation{
-			Op: "add", Path: "/status/storedVersions", Value: value(stored),
-		}),
+		Patch: StoredPatch(stored),
 		Changes: []v1alpha1.Change{{
 			Path: "status.storedVersions", From: bracket(b.after.Status.StoredVersions), To: bracket(stored),
 		}},
@@ -199,69 +195,37 @@ func (b *builder) showLosses(versions []string) {
 
 // serveAgain serves a version for the rehearsal.
 func (b *builder) serveAgain(version string) {
-	i, entry := b.index(version)
-	if entry.Served {
+	if _, entry := b.index(version); entry.Served {
 		return
 	}
-	entry.Served = true
+	step := b.serving(version, true)
 	if old := b.state.KubectlDefault; old != "" && apiversion.Compare(version, old) > 0 {
 		b.warn("while %s is served for the rehearsal it is what kubectl uses by default, not %s (--serve=false does without)", version, old)
 	}
-	b.add(v1alpha1.Step{
-		Action:  v1alpha1.ActionServe,
-		Version: version,
-		Title:   fmt.Sprintf("serve %s for the rehearsal", version),
-		Why:     fmt.Sprintf("read at %s, objects show everything that is stored; read at another version, only what that one's schema knows", version),
-		Patch:   jsonPatch("", testName(i, version), setFlag(i, "served", true)),
-		Changes: []v1alpha1.Change{flagChange(version, "served", true)},
-		Verify: []v1alpha1.Check{{
-			ID: "listed", Description: fmt.Sprintf("discovery has %s, and its objects can be listed", version),
-		}},
-		Reversible: true,
-		Undo:       "the step unserve",
-	})
+	step.Title += " for the rehearsal"
+	step.Why = fmt.Sprintf("read at %s, objects show everything that is stored; read at another version, only what that one's schema knows", version)
+	step.Undo = "the step unserve"
+	b.add(step)
 }
 
 // unserveAgain ends that. An ownerReference that names a version which is
 // unserved makes the garbage collector delete the child (fact 16).
 func (b *builder) unserveAgain(version string) {
-	i, entry := b.index(version)
-	if !entry.Served {
+	if _, entry := b.index(version); !entry.Served {
 		return
 	}
-	entry.Served = false
+	step := b.serving(version, false)
 	blockers := b.state.MayOrphan([]string{version}, b.intent.AllowOwnerReferences)
 	for k := range blockers {
 		blockers[k].Resolve += ", or --serve=false"
 	}
 	b.block(blockers...)
-	step := v1alpha1.Step{
-		Action:  v1alpha1.ActionUnserve,
-		Version: version,
-		Title:   fmt.Sprintf("stop serving %s", version),
-		Why:     "it was served for the rehearsal only; nobody is to write at it while the objects are rewritten",
-		Patch:   jsonPatch("", testName(i, version), setFlag(i, "served", false)),
-		Changes: []v1alpha1.Change{flagChange(version, "served", false)},
-		Verify: []v1alpha1.Check{
-			{ID: "unlisted", Description: fmt.Sprintf("discovery no longer has %s", version)},
-			{ID: "readable", Description: "the objects can be listed at the other versions"},
-		},
-		Reversible: true,
-		Undo:       b.command("restore", version),
-	}
+	step.Why = "it was served for the rehearsal only; nobody is to write at it while the objects are rewritten"
 	if refs := b.state.Observations.References; refs != nil && len(refs.Unreadable) > 0 && !b.has(v1alpha1.ActionUnserve) {
 		b.warn("ownerReferences could not be looked for in %s, which need a rescue too: the garbage collector cannot list them either",
 			join(refs.Unreadable))
 	}
-	if !b.intent.AllowOwnerReferences {
-		references := v1alpha1.PreconditionUnknown
-		if b.state.Observations.References != nil {
-			references = status(blockers)
-		}
-		step.Preconditions = append(step.Preconditions, v1alpha1.Precondition{
-			ID: "owner-references", Description: fmt.Sprintf("no ownerReference names %s", version), Status: references,
-		})
-	}
+	step.Preconditions = b.noReferences(version, blockers)
 	b.add(step)
 }
 
@@ -270,10 +234,10 @@ func (b *builder) forget(version string) {
 	step := &b.plan.Steps[len(b.plan.Steps)-1]
 	old := b.after.Annotations[lifecycle.RescuedAnnotation]
 	names := slices.DeleteFunc(strings.Split(old, ","), func(name string) bool { return name == version || b.after.Version(name) == nil })
-	operation := v1alpha1.PatchOperation{Op: "remove", Path: annotationPath(lifecycle.RescuedAnnotation)}
+	operation := unannotate(lifecycle.RescuedAnnotation)
 	rest := strings.Join(names, ",")
 	if rest != "" {
-		operation = v1alpha1.PatchOperation{Op: "add", Path: annotationPath(lifecycle.RescuedAnnotation), Value: value(rest)}
+		operation = Annotate(lifecycle.RescuedAnnotation, rest)
 	}
 	step.Patch.Body = append(step.Patch.Body, operation)
 	step.Changes = append(step.Changes, v1alpha1.Change{

@@ -127,41 +127,12 @@ func (b *builder) unserve(version string, blockers []v1alpha1.Blocker) {
 }
 
 func (b *builder) unserveStep(version string, blockers []v1alpha1.Blocker) v1alpha1.Step {
-	i, entry := b.index(version)
-	entry.Served = false
-	references := v1alpha1.PreconditionUnknown
-	if b.state.Observations.References != nil {
-		references = v1alpha1.PreconditionMet
-	}
-	if slices.ContainsFunc(blockers, func(x v1alpha1.Blocker) bool { return strings.HasPrefix(x.ID, "owner-references") }) {
-		references = v1alpha1.PreconditionUnmet
-	}
-	other := slices.DeleteFunc(slices.Clone(blockers), func(x v1alpha1.Blocker) bool {
-		return strings.HasPrefix(x.ID, "owner-references")
-	})
-	step := v1alpha1.Step{
-		Action:  v1alpha1.ActionUnserve,
-		Version: version,
-		Title:   fmt.Sprintf("stop serving %s", version),
-		Why:     "clients of this version fail from here on, and can be brought back in one command",
-		Preconditions: []v1alpha1.Precondition{
-			{ID: "leaves", Description: fmt.Sprintf("%s is not the storage version, and another version is served", version), Status: status(other)},
-		},
-		Patch:   jsonPatch("", testName(i, version), setFlag(i, "served", false)),
-		Changes: []v1alpha1.Change{flagChange(version, "served", false)},
-		Verify: []v1alpha1.Check{
-			{ID: "unlisted", Description: fmt.Sprintf("discovery no longer has %s", version)},
-			{ID: "readable", Description: "the objects can be listed at the other versions"},
-		},
-		Reversible: true,
-		Undo:       b.command("restore", version),
-	}
-	if !b.intent.AllowOwnerReferences {
-		step.Preconditions = append(step.Preconditions, v1alpha1.Precondition{
-			ID: "owner-references", Description: fmt.Sprintf("no ownerReference names %s", version), Status: references,
-		})
-	}
-	step.Preconditions = append(step.Preconditions, b.usePrecondition(version)...)
+	step := b.serving(version, false)
+	step.Why = "clients of this version fail from here on, and can be brought back in one command"
+	step.Preconditions = slices.Concat([]v1alpha1.Precondition{{
+		ID: "leaves", Description: fmt.Sprintf("%s is not the storage version, and another version is served", version),
+		Status: status(slices.DeleteFunc(slices.Clone(blockers), isReference)),
+	}}, b.noReferences(version, blockers), b.usePrecondition(version))
 	return step
 }
 
@@ -199,9 +170,7 @@ func (b *builder) remove(version string) {
 	} else if old != "" {
 		retired = old + "," + version
 	}
-	operations = append(operations, v1alpha1.PatchOperation{
-		Op: "add", Path: annotationPath(RetiredAnnotation), Value: value(retired),
-	})
+	operations = append(operations, Annotate(RetiredAnnotation, retired))
 	before := annotations[RetiredAnnotation]
 	b.after.Annotations = maps.Clone(annotations)
 	if b.after.Annotations == nil {

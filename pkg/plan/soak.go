@@ -162,7 +162,7 @@ func (b *builder) clear(version string, keys []string, with v1alpha1.Action) {
 	}
 	step := &b.plan.Steps[len(b.plan.Steps)-1]
 	for _, key := range keys {
-		step.Patch.Body = append(step.Patch.Body, v1alpha1.PatchOperation{Op: "remove", Path: annotationPath(key)})
+		step.Patch.Body = append(step.Patch.Body, unannotate(key))
 		step.Changes = append(step.Changes, v1alpha1.Change{
 			Path: fmt.Sprintf("metadata.annotations[%s]", key), From: quote(b.after.Annotations[key]),
 		})

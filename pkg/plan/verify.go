@@ -24,11 +24,13 @@ func (b *builder) checkVerify() error {
 	return inputErrorf("unknown mode %q for --verify: use one of %s", b.intent.Verify, join(VerifyModes()))
 }
 
-// verifiesAll reports whether the plan verifies all objects, which the trim and
+// VerifiesAll reports whether an intent has all objects verified, which the trim and
 // the removal depend on (rule 3).
-func (b *builder) verifiesAll() bool {
-	return b.intent.Verify == "" || b.intent.Verify == v1alpha1.VerifyFull
+func VerifiesAll(intent v1alpha1.Intent) bool {
+	return intent.Verify == "" || intent.Verify == v1alpha1.VerifyFull
 }
+
+func (b *builder) verifiesAll() bool { return VerifiesAll(b.intent) }
 
 // verify plans the verify pass, and the trim where it proves enough.
 func (b *builder) verify(storage string) {
