@@ -98,7 +98,7 @@ func (e *effects) note(kind schema.GroupVersionResource, err error) bool {
 }
 
 func nameOf(o *unstructured.Unstructured) string {
-	return strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
+	return objectName(o.GetNamespace(), o.GetName())
 }
 
 // readiness returns how many replicas are ready, and how many there should be.
@@ -188,7 +188,7 @@ func (e *effects) events(ctx context.Context, affected func(schema.GroupVersionR
 		for _, at := range []string{field("lastTimestamp"), field("eventTime"), field("series", "lastObservedTime")} {
 			// Events are in seconds.
 			if seen, err := time.Parse(time.RFC3339, at); err == nil && !seen.Before(e.started.Truncate(time.Second)) {
-				about := strings.TrimPrefix(field("involvedObject", "namespace")+"/"+field("involvedObject", "name"), "/")
+				about := objectName(field("involvedObject", "namespace"), field("involvedObject", "name"))
 				affected(kind, about, "%s %s: %s", field("involvedObject", "kind"), field("reason"), message)
 				return
 			}

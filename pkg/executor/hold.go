@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,21 +60,19 @@ type holder struct {
 	progressed bool
 }
 
-// heldPlan reports whether a plan rewrites objects. Two runs at once that do would
-// do all work twice, and each would find that the other changed the CRD.
-func heldPlan(plan v1alpha1.Plan) bool { return plan.Hold != "" }
-
-// acquire writes the hold into the CRD. The returned context ends when another run
-// takes over; release has to be called with what came of the run.
+// acquire writes the hold into the CRD, where the plan rewrites objects: two runs at
+// once that do would do all work twice, and each would find that the other changed
+// the CRD. The returned context ends when another run takes over; release has to be
+// called with what came of the run.
 func (r *run) acquire(ctx context.Context, found *apiextensionsv1.CustomResourceDefinition) (
 	held context.Context, release func(error), err error,
 ) {
-	if r.Options.Hold == nil || !heldPlan(r.plan) {
+	if r.Options.Hold == nil || r.plan.Hold == "" {
 		return ctx, func(error) {}, nil
 	}
 	h := &holder{run: r, options: *r.Options.Hold}
 	h.hold = h.options.Hold
-	h.hold.TTLSeconds = int64(orDuration(h.options.TTL, holdTTL) / time.Second)
+	h.hold.TTLSeconds = int64(cmp.Or(h.options.TTL, holdTTL) / time.Second)
 	h.hold.StartedAt = *r.time()
 	if err := h.take(ctx, found); err != nil {
 		return ctx, nil, err
@@ -92,13 +91,6 @@ func (r *run) acquire(ctx context.Context, found *apiextensionsv1.CustomResource
 	}, nil
 }
 
-func orDuration(d, fallback time.Duration) time.Duration {
-	if d == 0 {
-		return fallback
-	}
-	return d
-}
-
 // take writes the hold, unless another run has it.
 func (h *holder) take(ctx context.Context, found *apiextensionsv1.CustomResourceDefinition) error {
 	for attempt := 1; ; attempt++ {
@@ -112,9 +104,10 @@ func (h *holder) take(ctx context.Context, found *apiextensionsv1.CustomResource
 		if other != nil {
 			h.left = other.Progress
 		}
-		err = h.first(ctx, found)
+		written, err := h.write(ctx, found)
 		switch {
 		case err == nil:
+			h.expect(found, written)
 			return nil
 		case apierrors.IsConflict(err) && attempt < maxConflicts:
 			if found, err = h.run.Cluster.CRDs().Get(ctx, found.Name); err != nil {
@@ -173,31 +166,23 @@ func (h *holder) wait(
 }
 
 // write puts the hold as it is now into the CRD that was just read.
-func (h *holder) write(ctx context.Context, found *apiextensionsv1.CustomResourceDefinition) error {
+func (h *holder) write(ctx context.Context, found *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	h.mu.Lock()
 	h.hold.RenewedAt = *h.run.time()
 	text := lifecycle.HoldText(h.hold)
 	h.mu.Unlock()
-	_, err := h.annotate(ctx, found, &text)
-	return err
+	return h.annotate(ctx, found, &text)
 }
 
-// first writes the hold for the first time.
-func (h *holder) first(ctx context.Context, found *apiextensionsv1.CustomResourceDefinition) error {
-	h.hold.RenewedAt = *h.run.time()
-	text := lifecycle.HoldText(h.hold)
-	after, err := h.annotate(ctx, found, &text)
-	if err != nil {
-		return err
-	}
-	// With every write, the server appends the storage version to storedVersions
-	// where it is missing. This is not somebody else's change.
-	before, now := identify(found), identify(after)
+// expect takes the CRD as the first writing of the hold left it for what the run
+// began with: with every write, the server appends the storage version to
+// storedVersions where it is missing. This is not somebody else's change.
+func (h *holder) expect(found, written *apiextensionsv1.CustomResourceDefinition) {
+	before, now := identify(found), identify(written)
 	if slices.Equal(append(slices.Clone(before.StoredVersions), now.StorageVersion), now.StoredVersions) &&
 		slices.Equal(before.StoredVersions, h.run.expected.StoredVersions) && now.Generation == h.run.expected.Generation {
 		h.run.expected.StoredVersions = now.StoredVersions
 	}
-	return nil
 }
 
 // annotate sets the annotation of exactly this state of the CRD; nil removes it.
@@ -218,7 +203,7 @@ func (h *holder) annotate(ctx context.Context, found *apiextensionsv1.CustomReso
 // That a renewal fails ends nothing: nobody else can get through either, and what
 // the run does to the CRD is checked by itself.
 func (h *holder) renew(ctx context.Context, stop context.CancelCauseFunc) {
-	ticker := time.NewTicker(orDuration(h.options.Renew, renewEvery))
+	ticker := time.NewTicker(cmp.Or(h.options.Renew, renewEvery))
 	defer ticker.Stop()
 	for {
 		select {
@@ -245,7 +230,7 @@ func (h *holder) renewOnce(ctx context.Context) error {
 		if err := h.check(found); err != nil {
 			return err
 		}
-		if err := h.write(ctx, found); !apierrors.IsConflict(err) {
+		if _, err := h.write(ctx, found); !apierrors.IsConflict(err) {
 			return nil //nolint:nilerr // See renew.
 		}
 	}

@@ -133,11 +133,11 @@ func clean(intent v1alpha1.Intent, crd string, result *v1alpha1.Rehearsal) error
 	return nil
 }
 
-func name(f v1alpha1.ObjectFailure) string {
-	if f.Namespace == "" {
-		return f.Name
-	}
-	return f.Namespace + "/" + f.Name
+func name(f v1alpha1.ObjectFailure) string { return objectName(f.Namespace, f.Name) }
+
+// objectName returns namespace/name, or the name alone of an object without one.
+func objectName(namespace, name string) string {
+	return strings.TrimPrefix(namespace+"/"+name, "/")
 }
 
 // barrier waits until every server persists at the storage version, and takes

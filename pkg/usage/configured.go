@@ -35,7 +35,7 @@ func (s *Surroundings) hpa(object *unstructured.Unstructured, report reporter) e
 	scaled := manages{Surroundings: s}
 	scaled.add(read.Spec.ScaleTargetRef.APIVersion, read.Spec.ScaleTargetRef.Kind, object.GetNamespace(), read.Spec.ScaleTargetRef.Name)
 	scaled.report(v1alpha1.UsageEvidence{
-		Who: "HorizontalPodAutoscaler " + nameOf(object), WhoKind: "object", Note: "scaling goes by group and kind, and works on",
+		Who: "HorizontalPodAutoscaler " + display(object), WhoKind: "object", Note: "scaling goes by group and kind, and works on",
 	}, report)
 	return nil
 }

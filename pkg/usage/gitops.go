@@ -39,7 +39,7 @@ func (s *Surroundings) application(object *unstructured.Unstructured, report rep
 	for _, r := range read.Status.Resources {
 		managed.add(r.Group+"/"+r.Version, r.Kind, r.Namespace, r.Name)
 	}
-	managed.report(v1alpha1.UsageEvidence{Who: "Application " + nameOf(object), WhoKind: "object"}, report)
+	managed.report(v1alpha1.UsageEvidence{Who: "Application " + display(object), WhoKind: "object"}, report)
 	return nil
 }
 
@@ -73,7 +73,7 @@ func (s *Surroundings) inventory(object *unstructured.Unstructured, report repor
 			managed.add(fields[n-2]+"/"+entry.Version, fields[n-1], fields[0], strings.Join(fields[1:n-2], "_"))
 		}
 	}
-	managed.report(v1alpha1.UsageEvidence{Who: object.GetKind() + " " + nameOf(object), WhoKind: "object"}, report)
+	managed.report(v1alpha1.UsageEvidence{Who: object.GetKind() + " " + display(object), WhoKind: "object"}, report)
 	return nil
 }
 

@@ -73,13 +73,13 @@ type packedRelease struct {
 func (h *helm) visit(object *unstructured.Unstructured, _ reporter) error {
 	packed, err := unpackRelease(object)
 	if err != nil {
-		h.unreadable = append(h.unreadable, nameOf(object))
+		h.unreadable = append(h.unreadable, display(object))
 		return nil //nolint:nilerr // Anybody can label a Secret; it is named in the end.
 	}
 	// A release that says nothing of itself is that of the object.
 	name := packed.Namespace + "/" + packed.Name
 	if packed.Name == "" {
-		name = nameOf(object)
+		name = display(object)
 	}
 	revision, _ := strconv.Atoi(object.GetLabels()["version"]) // 0 is older than any.
 	if known := h.newest[name]; known != nil && known.revision >= revision {

@@ -253,9 +253,10 @@ func unknown(name string, err error) UnknownResource {
 	return UnknownResource{Name: name, Reason: failure.Reason, Message: failure.Message, Lost: lost}
 }
 
-func display(object *metav1.PartialObjectMetadata) string {
-	if object.Namespace == "" {
-		return object.Name
+// display returns namespace/name of an object.
+func display(object metav1.Object) string {
+	if object.GetNamespace() == "" {
+		return object.GetName()
 	}
-	return object.Namespace + "/" + object.Name
+	return object.GetNamespace() + "/" + object.GetName()
 }

@@ -148,7 +148,7 @@ func (a *access) binding(object *unstructured.Unstructured, _ reporter) error {
 			if subjects[who] == nil {
 				subjects[who] = &could{}
 			}
-			subjects[who].add(object.GetKind()+" "+nameOf(object), grant)
+			subjects[who].add(object.GetKind()+" "+display(object), grant)
 		}
 	}
 	return nil

@@ -178,14 +178,6 @@ func decode[T any](object *unstructured.Unstructured) (T, bool) {
 	return into, err == nil
 }
 
-// nameOf returns namespace/name of an object.
-func nameOf(object *unstructured.Unstructured) string {
-	if object.GetNamespace() == "" {
-		return object.GetName()
-	}
-	return object.GetNamespace() + "/" + object.GetName()
-}
-
 // several names the first of some names, and says how many more there are.
 func several(names []string, verb string) string {
 	text := strings.Join(names[:min(len(names), maxExamples)], ", ")
