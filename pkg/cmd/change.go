@@ -42,9 +42,8 @@ type changeFlags struct {
 	report           string
 	verify           string
 
-	selector string
-	group    string
-	all      bool
+	// selection selects several CRDs.
+	selection source.Selection
 }
 
 // add adds the flags that concern the plan and its execution.
@@ -73,16 +72,6 @@ func (c *changeFlags) addExecution(command *cobra.Command) {
 	completeFlag(command, "progress", "auto", "plain", "json", "none")
 }
 
-// addSelection adds the flags that select several CRDs.
-func (c *changeFlags) addSelection(command *cobra.Command) {
-	flags := command.Flags()
-	flags.StringVarP(&c.selector, "selector", "l", "", "Label selector for CRDs")
-	flags.StringVar(&c.group, "group", "", "API group: all CRDs of the group that fit")
-	flags.BoolVar(&c.all, "all", false, "All CRDs that fit")
-	command.MarkFlagsMutuallyExclusive("all", "group")
-	command.MarkFlagsMutuallyExclusive("all", "selector")
-}
-
 // validate checks the flags against each other.
 func (c *changeFlags) validate(command *cobra.Command) error {
 	switch c.dryRun {
@@ -106,8 +95,8 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 	default:
 		return UsageErrorf(command, `invalid --progress %q: use "auto", "plain", "json" or "none"`, c.progress)
 	}
-	if _, err := labels.Parse(c.selector); err != nil {
-		return UsageErrorf(command, "invalid --selector %q: %w", c.selector, err)
+	if _, err := labels.Parse(c.selection.Selector); err != nil {
+		return UsageErrorf(command, "invalid --selector %q: %w", c.selection.Selector, err)
 	}
 	if err := c.validateSpeed(command); err != nil {
 		return err
@@ -259,9 +248,8 @@ func shellQuote(word string) string {
 func (c *change) selected(
 	ctx context.Context, args []string, intent v1alpha1.Intent, fits func(crd.CRD) bool,
 ) ([]crd.CRD, error) {
-	selection := source.Selection{Selector: c.flags.selector, Group: c.flags.group, All: c.flags.all}
 	versions := map[string]bool{}
-	crds, err := source.Select(ctx, c.cluster.CRDs(), args, selection, func(one crd.CRD) bool {
+	crds, err := source.Select(ctx, c.cluster.CRDs(), args, c.flags.selection, func(one crd.CRD) bool {
 		for _, v := range one.Spec.Versions {
 			versions[v.Name] = true
 		}

@@ -56,6 +56,6 @@ func newDeprecateCommand(f *Factory) *cobra.Command {
 	command.MarkFlagsMutuallyExclusive("undo", "message")
 	command.MarkFlagsMutuallyExclusive("undo", "replacement")
 	o.flags.add(command)
-	o.flags.addSelection(command)
+	selectionFlags(command, &o.flags.selection)
 	return command
 }

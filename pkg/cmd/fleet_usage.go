@@ -22,7 +22,7 @@ func (o *usageOptions) checkFleet(command *cobra.Command, args []string) error {
 	if err := o.fleet.check(command); err != nil || !o.fleet.given(command) {
 		return err
 	}
-	selected := o.selection != usageSelection{}
+	selected := !o.selection.Empty()
 	switch named := len(args) - versionArgs(args); {
 	case len(o.sources.requests.auditLogs) > 0:
 		return UsageErrorf(command, "--audit-log is the log of one cluster, and %s asks several: leave one of them out", o.fleet.name(command))

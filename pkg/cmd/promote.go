@@ -71,6 +71,6 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 	o.flags.etcd.addEvidence(command)
 	o.flags.addReport(command)
 	o.flags.addVerify(command)
-	o.flags.addSelection(command)
+	selectionFlags(command, &o.flags.selection)
 	return command
 }

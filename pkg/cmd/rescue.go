@@ -84,7 +84,7 @@ func newRescueCommand(f *Factory) *cobra.Command {
 	o.loss.add(command)
 	untilFlag(command, v1alpha1.VerbRescue, &o.until)
 	o.flags.add(command)
-	o.flags.addSelection(command)
+	selectionFlags(command, &o.flags.selection)
 	return command
 }
 
@@ -142,8 +142,7 @@ func (o *rescueOptions) lost(ctx context.Context, c *change, args []string, inte
 	if len(args) > 0 {
 		return c.selected(ctx, args, intent, nil)
 	}
-	selection := source.Selection{Selector: o.flags.selector, Group: o.flags.group, All: o.flags.all}
-	all, err := source.Resolve(ctx, c.cluster.CRDs(), nil, selection)
+	all, err := source.Resolve(ctx, c.cluster.CRDs(), nil, o.flags.selection)
 	if err != nil {
 		return nil, denied(err)
 	}

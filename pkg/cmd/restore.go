@@ -41,6 +41,6 @@ func newRestoreCommand(f *Factory) *cobra.Command {
 	}
 	o.definition.add(command)
 	o.flags.add(command)
-	o.flags.addSelection(command)
+	selectionFlags(command, &o.flags.selection)
 	return command
 }

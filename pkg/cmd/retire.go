@@ -97,7 +97,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 	o.flags.etcd.addEvidence(command)
 	o.flags.addReport(command)
 	o.flags.addVerify(command)
-	o.flags.addSelection(command)
+	selectionFlags(command, &o.flags.selection)
 	return command
 }
 

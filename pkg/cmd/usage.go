@@ -13,6 +13,7 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/printers"
+	"github.com/crdver/kubectl-crdver/pkg/source"
 	"github.com/crdver/kubectl-crdver/pkg/usage"
 )
 
@@ -78,7 +79,7 @@ const defaultUsageWindow = 24 * time.Hour
 
 type usageOptions struct {
 	fleet     fleetFlags
-	selection usageSelection
+	selection source.Selection
 	sources   usageSources
 	window    time.Duration
 	print     *printers.Flags
@@ -96,7 +97,7 @@ func newUsageCommand(f *Factory) *cobra.Command {
 		ValidArgsFunction: completeVersionThenCRDs(f),
 		RunE:              func(command *cobra.Command, args []string) error { return o.run(f, command, args) },
 	}
-	o.selection.add(command)
+	selectionFlags(command, &o.selection)
 	o.sources.add(command)
 	command.Flags().DurationVar(&o.window, "usage-window", defaultUsageWindow, "How old a request may be to count as use")
 	AddTimeoutFlag(command, "Give up after this time")
@@ -167,8 +168,8 @@ func (o *usageOptions) check(command *cobra.Command, args []string) error {
 	if o.window <= 0 {
 		return UsageErrorf(command, "--usage-window %s: it must be longer than 0", o.window)
 	}
-	if _, err := labels.Parse(o.selection.selector); err != nil {
-		return UsageErrorf(command, "invalid --selector %q: %w", o.selection.selector, err)
+	if _, err := labels.Parse(o.selection.Selector); err != nil {
+		return UsageErrorf(command, "invalid --selector %q: %w", o.selection.Selector, err)
 	}
 	if slices.Contains(args, "") {
 		return UsageErrorf(command, "an argument is empty: name a version or a CRD")

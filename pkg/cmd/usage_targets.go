@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,22 +22,6 @@ import (
 // versionPrefix says that an argument is a version, whatever it looks like.
 const versionPrefix = "version/"
 
-// usageSelection are the flags that select several CRDs.
-type usageSelection struct {
-	selector string
-	group    string
-	all      bool
-}
-
-func (s *usageSelection) add(command *cobra.Command) {
-	flags := command.Flags()
-	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector for CRDs")
-	flags.StringVar(&s.group, "group", "", "API group: all CRDs of the group that fit")
-	flags.BoolVar(&s.all, "all", false, "All CRDs that fit")
-	command.MarkFlagsMutuallyExclusive("all", "group")
-	command.MarkFlagsMutuallyExclusive("all", "selector")
-}
-
 // targets resolves the arguments: the CRDs that are named, or selected, or the only
 // one that has VERSION, or without it, more than one version.
 func (o *usageOptions) targets(ctx context.Context, f *Factory, client cluster.Interface, args []string) ([]usage.Target, error) {
@@ -47,8 +30,7 @@ func (o *usageOptions) targets(ctx context.Context, f *Factory, client cluster.I
 		return nil, err
 	}
 	known := map[string]bool{}
-	selection := source.Selection{Selector: o.selection.selector, Group: o.selection.group, All: o.selection.all}
-	crds, err := source.Select(ctx, client.CRDs(), names, selection, func(one crd.CRD) bool {
+	crds, err := source.Select(ctx, client.CRDs(), names, o.selection, func(one crd.CRD) bool {
 		for _, v := range one.VersionNames() {
 			known[v] = true
 		}
