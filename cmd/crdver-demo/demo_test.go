@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -72,9 +71,8 @@ func TestRun(t *testing.T) {
 		t.Skip("builds and runs the plugin")
 	}
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "kubectl-crdver"), "../kubectl-crdver")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the plugin: %v\n%s", err, out)
+	if _, err := testbed.BuildPlugin(t.Context(), dir); err != nil {
+		t.Fatal(err)
 	}
 	t.Setenv("PATH", t.TempDir())
 	var out bytes.Buffer

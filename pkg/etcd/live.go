@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,7 +165,7 @@ func (l *Live) get(ctx context.Context, request rangeRequest) (rangeResponse, er
 			l.clients[0], l.clients[i] = l.clients[i], l.clients[0]
 			return response, err
 		}
-		problems = append(problems, fmt.Errorf("%s: %w", client.endpoint, err))
+		problems = append(problems, fmt.Errorf("%s: %w", client.endpoint, l.hint(err)))
 	}
 	return rangeResponse{}, errors.Join(problems...)
 }
@@ -188,6 +189,18 @@ func (l *Live) getFrom(ctx context.Context, client *client, request rangeRequest
 		return client.get(ctx, request, l.token)
 	}
 	return response, err
+}
+
+// hint adds what a cut connection may mean. With TLS 1.3 a client without the
+// certificate that etcd wants learns of it after its own side of the handshake, and
+// sees the alert, or only that the connection was reset while it was writing.
+func (l *Live) hint(err error) error {
+	text := err.Error()
+	if l.options.CertFile != "" || l.options.CAFile == "" || strings.Contains(text, "certificate") ||
+		!slices.ContainsFunc([]string{"reset by peer", "broken pipe", "EOF"}, func(cut string) bool { return strings.Contains(text, cut) }) {
+		return err
+	}
+	return fmt.Errorf("%w; it may want a client certificate (--etcd-cert, --etcd-key)", err)
 }
 
 // unreachable reports whether another member may do better.

@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
 // long runs every fault for as long and among as many objects as the requirements
@@ -50,12 +51,7 @@ var build = sync.OnceValues(func() (string, error) {
 	if *plugin != "" {
 		return *plugin, nil
 	}
-	path := filepath.Join(buildDir, "kubectl-crdver")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/crdver/kubectl-crdver/cmd/kubectl-crdver").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("building the plugin: %w: %s", err, out)
-	}
-	return path, nil
+	return testbed.BuildPlugin(context.Background(), buildDir)
 })
 
 // choose returns the first value in the long form and the second one in the short.

@@ -1,13 +1,13 @@
 package e2e_test
 
 import (
+	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
 // buildDir is where the binary is built; TestMain deletes it.
@@ -34,12 +34,7 @@ func runTests(m *testing.M) int {
 
 // build builds the plugin once in a run of the tests.
 var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(buildDir, "kubectl-crdver")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/crdver/kubectl-crdver/cmd/kubectl-crdver").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
+	return testbed.BuildPlugin(context.Background(), buildDir)
 })
 
 // binary returns the path of the built plugin.

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -183,9 +182,9 @@ func testEngineSecond(t *testing.T, _ *testbed.Full, s *subject) {
 func testEngineKilled(t *testing.T, _ *testbed.Full, s *subject) {
 	s.flip(t)
 	dir := t.TempDir()
-	plugin := filepath.Join(dir, "kubectl-crdver")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", plugin, "../../../cmd/kubectl-crdver").CombinedOutput(); err != nil {
-		t.Fatalf("building the plugin: %v\n%s", err, out)
+	plugin, err := testbed.BuildPlugin(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), plugin, "migrate", s.name, "--engine", "in-tree", "--yes", "--kubeconfig", s.kubeconfig)
 	command.Env = append(os.Environ(), "HOME="+dir)

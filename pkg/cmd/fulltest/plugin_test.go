@@ -24,9 +24,9 @@ func testDispatch(t *testing.T, bed *testbed.Full, _ *subject) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	plugin := filepath.Join(dir, "kubectl-crdver")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", plugin, "../../../cmd/kubectl-crdver").CombinedOutput(); err != nil {
-		t.Fatalf("building the plugin: %v\n%s", err, out)
+	plugin, err := testbed.BuildPlugin(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Symlink(plugin, filepath.Join(dir, "kubectl_complete-crdver")); err != nil {
 		t.Fatal(err)
