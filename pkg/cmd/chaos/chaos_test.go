@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -28,7 +29,7 @@ func TestChaos(t *testing.T) {
 	t.Parallel()
 	var faults []fault
 	faults = append(faults, networkFaults()...)
-	faults = append(faults, processFaults()...)
+	faults = append(faults, processFaults(t.TempDir())...)
 	faults = append(faults, peopleFaults()...)
 	faults = append(faults, objectFaults()...)
 	faults = append(faults, controlPlaneFaults()...)
@@ -185,7 +186,7 @@ func signalFirst(signal syscall.Signal) func(*scene) error {
 }
 
 // processFaults are those of the plugin's own process, and of its files and clock.
-func processFaults() []fault {
+func processFaults(dir string) []fault {
 	return []fault{
 		{name: "SIGTERM", onlyLong: true, inject: signalFirst(syscall.SIGTERM), codes: []int{130}, again: []again{{}}},
 		{name: "SIGKILL", inject: signalFirst(syscall.SIGKILL), codes: []int{-1}, again: []again{{says: []string{"taking over"}}}},
@@ -241,6 +242,21 @@ func processFaults() []fault {
 			again: []again{{}},
 		},
 		{
+			// The file may have 1 or 2 KB, as the shell counts: its first line has
+			// room, those of all objects that are refused have none.
+			name: "no space in the midst of the report", limit: "ulimit -f 2", codes: []int{4},
+			args: []string{"--report", filepath.Join(dir, "report")}, says: []string{"the report of the failures is incomplete", "file too large", "not on my watch"},
+			inject: func(s *scene) error {
+				s.guard.policy(refuseOneIn(10))
+				return nil
+			},
+			after: func(s *scene) {
+				s.must(s.notTrimmed())
+				s.guard.policy(nil)
+			},
+			again: []again{{}},
+		},
+		{
 			// What a clock says that is years ahead or behind has no one give way.
 			name: "clock jumps", inject: signalFirst(syscall.SIGKILL), codes: []int{-1},
 			again: []again{
@@ -269,6 +285,17 @@ func heldAt(year int) func(*scene) {
 			hold.StartedAt, hold.RenewedAt, hold.TTLSeconds = at, at, 1
 			hold.Process = nil
 		}))
+	}
+}
+
+// refuseOneIn is a policy that refuses one object in 10 or in 100.
+func refuseOneIn(n int) func(admission.Attributes) error {
+	suffix := fmt.Sprint(n + 7)[1:]
+	return func(a admission.Attributes) error {
+		if strings.HasPrefix(a.GetName(), "object-") && strings.HasSuffix(a.GetName(), suffix) {
+			return errors.New("not on my watch")
+		}
+		return nil
 	}
 }
 
@@ -332,12 +359,7 @@ func peopleFaults() []fault {
 			// Case 69.
 			name: "policy refuses one in a hundred", codes: []int{4}, says: []string{"not on my watch"},
 			inject: func(s *scene) error {
-				s.guard.policy(func(a admission.Attributes) error {
-					if strings.HasPrefix(a.GetName(), "object-") && strings.HasSuffix(a.GetName(), "07") {
-						return errors.New("not on my watch")
-					}
-					return nil
-				})
+				s.guard.policy(refuseOneIn(100))
 				return nil
 			},
 			after: func(s *scene) { s.must(s.notTrimmed()) },

@@ -88,14 +88,19 @@ type process struct {
 	done           chan struct{}
 }
 
-// launch starts the plugin.
-func launch(ctx context.Context, kubeconfig string, args ...string) (*process, error) {
+// launch starts the plugin, in a shell that does something before where limit says
+// so.
+func launch(ctx context.Context, kubeconfig, limit string, args ...string) (*process, error) {
 	path, err := build()
 	if err != nil {
 		return nil, err
 	}
 	p := &process{args: args, done: make(chan struct{})}
-	p.command = exec.CommandContext(ctx, path, append(args, "--kubeconfig", kubeconfig)...)
+	words := append([]string{path}, append(args, "--kubeconfig", kubeconfig)...)
+	if limit != "" {
+		words = append([]string{"sh", "-c", limit + `; exec "$@"`, "sh"}, words...)
+	}
+	p.command = exec.CommandContext(ctx, words[0], words[1:]...)
 	p.command.Stdout, p.command.Stderr = &p.stdout, &p.stderr
 	if err := p.command.Start(); err != nil {
 		return nil, fmt.Errorf("starting the plugin: %w", err)

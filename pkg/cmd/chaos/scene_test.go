@@ -44,8 +44,9 @@ type fault struct {
 	crd func(crd *apiextensionsv1.CustomResourceDefinition)
 	// prepare makes what has to be there before the migration.
 	prepare func(s *scene)
-	// args are more arguments of the first run.
-	args []string
+	// args are more arguments of the first run, limit is what the shell does before.
+	args  []string
+	limit string
 	// disturb deals with all requests of the plugin.
 	disturb func(s *scene) testbed.StepIn
 	// inject is called when a third of the objects is rewritten; the request that
@@ -170,7 +171,7 @@ func (s *scene) setUp() {
 // firstRun has the fault happen in the midst of a migration.
 func (s *scene) firstRun() {
 	f := s.fault
-	s.first = s.run(f.args...)
+	s.first = s.runLimited(f.limit, f.args...)
 	close(s.started)
 	if f.inject != nil {
 		select {
@@ -240,8 +241,10 @@ func (s *scene) finish() {
 }
 
 // run starts the plugin.
-func (s *scene) run(args ...string) *process {
-	p, err := launch(s.Context(), s.kubeconfig, append([]string{"promote", "v1", s.name, "--yes", "--progress", "json", "--timeout", "10m"}, args...)...)
+func (s *scene) run(args ...string) *process { return s.runLimited("", args...) }
+
+func (s *scene) runLimited(limit string, args ...string) *process {
+	p, err := launch(s.Context(), s.kubeconfig, limit, append([]string{"promote", "v1", s.name, "--yes", "--progress", "json", "--timeout", "10m"}, args...)...)
 	s.must(err)
 	return p
 }
