@@ -178,10 +178,39 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{}, {"bogus"}, {"migrate", "more"}, {"migrate", "-objects=0"}, {"migrate", "-bed=x"}, {"migrate", "-o=x"},
-		{"migrate", "-only=x"}, {"check", "-only=crdver"}, {"check"}, {"migrate", "-plugin=/nowhere"},
+		{"migrate", "-only=x"}, {"check", "-only=crdver"}, {"check"}, {"check", "-rounds=1"}, {"migrate", "-plugin=/nowhere"},
 	} {
 		if err := run(t.Context(), args, options{stdout: io.Discard, stderr: io.Discard}); err == nil {
 			t.Errorf("%q: want an error", args)
+		}
+	}
+}
+
+// The ceiling of a round is that of the generator which is the best in the others.
+func TestPartOfCeiling(t *testing.T) {
+	t.Parallel()
+	result := func(id string, rates ...float64) Result {
+		r := Result{ID: id, Ceiling: id != idEngine}
+		for _, rate := range rates {
+			r.add(Run{ObjectsPerSecond: rate})
+		}
+		return r
+	}
+	table := Table{Results: []Result{
+		result(idEngine, 90, 80, 95), result("steady", 100, 100, 100), result("lucky", 50, 300, 50),
+	}}
+	// In the second round "lucky" is the fastest, which nobody knew beforehand; the
+	// first and the third one take it for the best, because of the second.
+	if part, rate := table.partOfCeiling(); part != 1.8 || rate != 50 {
+		t.Errorf("got %v of %v", part, rate)
+	}
+	table.Results[2] = result("lucky", 50, 120, 50)
+	if part, rate := table.partOfCeiling(); part != 0.9 || rate != 100 {
+		t.Errorf("got %v of %v", part, rate)
+	}
+	for _, less := range []Table{{}, {Results: table.Results[1:]}, {Results: []Result{result(idEngine, 1), result("steady", 2)}}} {
+		if part, _ := less.partOfCeiling(); part != 0 {
+			t.Errorf("got %v of %+v", part, less)
 		}
 	}
 }

@@ -12,6 +12,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,7 +110,8 @@ func run(ctx context.Context, args []string, o options) error {
 		}
 		return o.print(verb, results)
 	case "check":
-		if err := o.parse(verb, rest, 5000, 8192); err != nil {
+		o.rounds = 5
+		if err := o.parse(verb, rest, 3000, 8192); err != nil {
 			return err
 		}
 		results, err := check(ctx, o)
@@ -130,7 +132,7 @@ func (o *options) parse(verb string, args []string, objects, objectBytes int) er
 	flags.StringVar(&o.bed, "bed", bedAuto, "server: full (etcd and kube-apiserver), in-process (the API server of this module) or auto")
 	flags.IntVar(&o.objects, "objects", objects, "number of objects")
 	flags.IntVar(&o.objectBytes, "object-bytes", objectBytes, "size of an object")
-	flags.IntVar(&o.rounds, "rounds", 3, "number of rounds, of which the medians are taken")
+	flags.IntVar(&o.rounds, "rounds", cmp.Or(o.rounds, 3), "number of rounds, of which the medians are taken")
 	flags.StringVar(&only, "only", "", "names of contestants or of budgets, separated by commas (default all)")
 	flags.StringVar(&o.output, "o", "markdown", "output format: markdown or json")
 	flags.StringVar(&o.plugin, "plugin", o.plugin, "kubectl-crdver to measure")
@@ -151,6 +153,8 @@ func (o *options) validate(verb string, rest []string) error {
 		return fmt.Errorf("unexpected argument %q", rest[0])
 	case o.objects < 8 || o.rounds < 1 || o.objectBytes < 1 || o.idleFor <= 0:
 		return errors.New("-objects must be at least 8, -rounds, -object-bytes and -idle positive")
+	case verb == "check" && o.rounds < 2:
+		return errors.New("-rounds must be at least 2: the best load generator of a round is told from the others")
 	case o.bed != bedAuto && o.bed != bedFull && o.bed != bedInProcess:
 		return fmt.Errorf("unknown -bed %q: use auto, full or in-process", o.bed)
 	case o.output != "markdown" && o.output != "json":

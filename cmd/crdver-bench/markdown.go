@@ -23,7 +23,11 @@ func (r Results) markdown(w io.Writer) error {
 
 // markdown prints a table. Of the load generators, only the best is shown.
 func (t Table) markdown(b *strings.Builder) {
-	fmt.Fprintf(b, "\nRound trip %g ms:\n\n", t.RoundTripMilliseconds)
+	fmt.Fprintf(b, "\nRound trip %g ms", t.RoundTripMilliseconds)
+	if part, _ := t.partOfCeiling(); part > 0 {
+		fmt.Fprintf(b, "; crdver gets %.0f %% of what the best load generator gets, round by round", part*100)
+	}
+	b.WriteString(":\n\n")
 	b.WriteString("| way | crdver is faster by | bytes, times crdver's | objects/s | sent B/object | received B/object | client CPU ms/object | server CPU ms/object | peak memory MB | objects |\n")
 	b.WriteString("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	own, ceiling := t.find(idEngine), t.ceiling()

@@ -22,7 +22,10 @@ func (o options) shares() []share {
 
 // migrate compares all contestants.
 func migrate(ctx context.Context, o options) (Results, error) {
-	return compare(ctx, o, slices.DeleteFunc(contestants(), func(c contestant) bool { return !o.takesPart(c) }))
+	return compare(ctx, o, func(c contestant, roundTrip time.Duration) bool {
+		// The controller is always beside the server.
+		return o.takesPart(c) && !(c.inTree && roundTrip > 0)
+	})
 }
 
 // takesPart tells whether a contestant was asked for and can run.
@@ -39,8 +42,9 @@ func (o options) takesPart(c contestant) bool {
 	}
 }
 
-// compare lets contestants rewrite the same objects on the same server, in turn.
-func compare(ctx context.Context, o options, all []contestant) (Results, error) {
+// compare lets those contestants that are asked for rewrite the same objects on the
+// same server, in turn.
+func compare(ctx context.Context, o options, asked func(contestant, time.Duration) bool) (Results, error) {
 	dir, err := os.MkdirTemp("", "crdver-bench-")
 	if err != nil {
 		return Results{}, fmt.Errorf("creating a directory: %w", err)
@@ -56,7 +60,7 @@ func compare(ctx context.Context, o options, all []contestant) (Results, error) 
 		Objects: o.objects, ObjectBytes: o.objectBytes, Rounds: o.rounds,
 	}
 	for _, roundTrip := range roundTrips() {
-		table, err := f.table(ctx, all, roundTrip)
+		table, err := f.table(ctx, slices.DeleteFunc(contestants(), func(c contestant) bool { return !asked(c, roundTrip) }), roundTrip)
 		if err != nil {
 			return results, err
 		}
@@ -76,9 +80,6 @@ func (f *field) table(ctx context.Context, all []contestant, roundTrip time.Dura
 		for i := range all {
 			at := (i + round*len(all)/f.rounds) % len(all)
 			c := all[at]
-			if c.inTree && roundTrip > 0 {
-				continue // It is always beside the server.
-			}
 			run, err := f.measure(ctx, c, roundTrip)
 			if err != nil {
 				return table, err
@@ -87,6 +88,5 @@ func (f *field) table(ctx context.Context, all []contestant, roundTrip time.Dura
 			f.say("round %d of %d, round trip %s, %s: %.0f objects/s, %.0f B each", round+1, f.rounds, roundTrip, c.ID, run.ObjectsPerSecond, run.bytes())
 		}
 	}
-	table.Results = slices.DeleteFunc(table.Results, func(r Result) bool { return len(r.Runs) == 0 })
 	return table, nil
 }

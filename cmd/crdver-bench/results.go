@@ -120,3 +120,41 @@ func (t Table) fastest(asked func(Result) bool) *Result {
 
 // ceiling returns the load generator that got the most out of the server, or nil.
 func (t Table) ceiling() *Result { return t.fastest(func(r Result) bool { return r.Ceiling }) }
+
+// partOfCeiling returns which part the engine gets of what the best load generator
+// gets, and the rate of that one, each the median of the rounds. Which is the best
+// is told from the other rounds: the fastest of several in the same round is mostly
+// the luckiest one, and would be a ceiling that nothing reaches, itself included.
+// It is 0 without a load generator, or with one round only.
+func (t Table) partOfCeiling() (part, rate float64) {
+	own := t.find(idEngine)
+	if own == nil {
+		return 0, 0
+	}
+	var parts, rates []float64
+	for round, run := range own.Runs {
+		best := t.without(round).ceiling()
+		if best == nil || best.Median.ObjectsPerSecond == 0 {
+			return 0, 0
+		}
+		reached := t.find(best.ID).Runs[round].ObjectsPerSecond
+		parts, rates = append(parts, run.ObjectsPerSecond/reached), append(rates, reached)
+	}
+	same := func(number float64) float64 { return number }
+	return median(parts, same), median(rates, same)
+}
+
+// without returns the table of all rounds but one.
+func (t Table) without(round int) Table {
+	others := Table{RoundTripMilliseconds: t.RoundTripMilliseconds}
+	for _, result := range t.Results {
+		less := Result{ID: result.ID, Title: result.Title, Ceiling: result.Ceiling, Serial: result.Serial}
+		for i, run := range result.Runs {
+			if i != round {
+				less.add(run)
+			}
+		}
+		others.Results = append(others.Results, less)
+	}
+	return others
+}

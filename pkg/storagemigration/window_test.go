@@ -171,6 +171,59 @@ func TestWindowFollowsTheLoadThatTheServerSheds(t *testing.T) {
 	}
 }
 
+// unsteady is a server of so many processors that is a round trip away: a request
+// takes about 5 ms of a processor, some much more, and now and then all of them
+// wait for a disk or for a garbage collector.
+func (s *simulation) unsteady(processors int, roundTrip time.Duration) func(int) (time.Duration, bool) {
+	free := make([]time.Time, processors)
+	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // The same for each run.
+	stall := s.now
+	return func(int) (time.Duration, bool) {
+		at := s.now.Add(roundTrip / 2)
+		slices.SortFunc(free, time.Time.Compare)
+		if free[0].Before(at) {
+			free[0] = at
+		}
+		if free[0].After(stall) {
+			stall = free[0].Add(time.Duration(random.ExpFloat64() * float64(time.Second)))
+			for i := range free {
+				free[i] = free[i].Add(time.Duration(random.Int64N(int64(150 * time.Millisecond))))
+			}
+		}
+		free[0] = free[0].Add(time.Duration(random.ExpFloat64() * float64(5*time.Millisecond)))
+		return free[0].Sub(s.now) + roundTrip/2, false
+	}
+}
+
+// TestWindowMakesTheMostOfAnUnsteadyServer compares it with the best of all windows
+// that do not change: what one round shows is mostly noise.
+func TestWindowMakesTheMostOfAnUnsteadyServer(t *testing.T) {
+	t.Parallel()
+	const during = 20 * time.Second
+	for _, processors := range []int{2, 4, 16} {
+		for _, roundTrip := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond} {
+			answered := func(w *window) (answered int, mean float64) {
+				s := newSimulation(w)
+				s.answer = s.unsteady(processors, roundTrip)
+				mean = s.run(during)
+				return s.answered, mean
+			}
+			best := 0
+			for fixed := 8; fixed <= 128; fixed *= 2 {
+				n, _ := answered(newWindow(fixed, 128))
+				best = max(best, n)
+			}
+			own, mean := answered(newWindow(0, 128))
+			part := float64(own) / float64(best)
+			t.Logf("%d processors, %s away: %.0f requests a second, %.2f of the best, with a window of %.1f",
+				processors, roundTrip, float64(own)/during.Seconds(), part, mean)
+			if part < 0.8 {
+				t.Errorf("%d processors, %s away: %.2f of what the best window does", processors, roundTrip, part)
+			}
+		}
+	}
+}
+
 func TestWindowIsHalvedByRisingLatency(t *testing.T) {
 	t.Parallel()
 	slow := 0
