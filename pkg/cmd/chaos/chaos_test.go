@@ -16,7 +16,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -243,16 +242,14 @@ func processFaults(dir string) []fault {
 		},
 		{
 			// The file may have 1 or 2 KB, as the shell counts: its first line has
-			// room, those of all objects that are refused have none.
-			name: "no space in the midst of the report", limit: "ulimit -f 2", codes: []int{4},
-			args: []string{"--report", filepath.Join(dir, "report")}, says: []string{"the report of the failures is incomplete", "file too large", "not on my watch"},
-			inject: func(s *scene) error {
-				s.guard.policy(refuseOneIn(10))
-				return nil
-			},
+			// room, those of all objects that are refused have none. That the file is
+			// incomplete weighs more than what it should have said.
+			name: "no space in the midst of the report", limit: "ulimit -f 2", codes: []int{1},
+			args: []string{"--report", filepath.Join(dir, "report")}, says: []string{"the report of the failures is incomplete", "file too large", refusal},
+			inject: func(s *scene) error { return s.policies.refuseOneIn(10) },
 			after: func(s *scene) {
 				s.must(s.notTrimmed())
-				s.guard.policy(nil)
+				s.must(s.policies.lift())
 			},
 			again: []again{{}},
 		},
@@ -285,17 +282,6 @@ func heldAt(year int) func(*scene) {
 			hold.StartedAt, hold.RenewedAt, hold.TTLSeconds = at, at, 1
 			hold.Process = nil
 		}))
-	}
-}
-
-// refuseOneIn is a policy that refuses one object in 10 or in 100.
-func refuseOneIn(n int) func(admission.Attributes) error {
-	suffix := fmt.Sprint(n + 7)[1:]
-	return func(a admission.Attributes) error {
-		if strings.HasPrefix(a.GetName(), "object-") && strings.HasSuffix(a.GetName(), suffix) {
-			return errors.New("not on my watch")
-		}
-		return nil
 	}
 }
 
@@ -342,7 +328,7 @@ func peopleFaults() []fault {
 			},
 		},
 		{
-			name: "rights are taken away", onlyLong: true, codes: []int{4, 3}, says: []string{"cannot patch resource"},
+			name: "rights are taken away", onlyLong: true, start: startOne, codes: []int{4, 3}, says: []string{"cannot patch resource"},
 			inject: func(s *scene) error {
 				s.guard.rights(func(a authorizer.Attributes) bool {
 					return a.GetVerb() == "patch" && a.GetResource() == testbed.CronTabPlural
@@ -357,15 +343,12 @@ func peopleFaults() []fault {
 		},
 		{
 			// Case 69.
-			name: "policy refuses one in a hundred", codes: []int{4}, says: []string{"not on my watch"},
-			inject: func(s *scene) error {
-				s.guard.policy(refuseOneIn(100))
-				return nil
-			},
-			after: func(s *scene) { s.must(s.notTrimmed()) },
+			name: "policy refuses one in a hundred", codes: []int{4}, says: []string{refusal},
+			inject: func(s *scene) error { return s.policies.refuseOneIn(100) },
+			after:  func(s *scene) { s.must(s.notTrimmed()) },
 			again: []again{
-				{code: 3, says: []string{"not on my watch"}},
-				{before: func(s *scene) { s.guard.policy(nil) }},
+				{code: 3, says: []string{refusal}},
+				{before: func(s *scene) { s.must(s.policies.lift()) }},
 			},
 		},
 	}

@@ -3,10 +3,15 @@
 package chaos_test
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -83,6 +88,58 @@ func controlPlaneFaults() []fault {
 				}},
 			},
 		},
+	}
+}
+
+// startControlPlane starts a control plane whose user may do anything.
+func startControlPlane(s *scene) {
+	bed := s.controlPlane(testbed.FullOptions{})
+	config, err := bed.User(s.Context(), user, rule("*"))
+	s.must(err)
+	s.through(config)
+	s.policies = &admissionPolicies{scene: s}
+}
+
+// admissionPolicies are ValidatingAdmissionPolicies.
+type admissionPolicies struct {
+	scene  *scene
+	n      int
+	remove func(context.Context) error
+}
+
+func (p *admissionPolicies) refuseOneIn(n int) (err error) {
+	p.remove, err = testbed.CreatePolicy(p.scene.Context(), p.scene.admin, testbed.Policy{
+		Name:       "chaos",
+		Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{testbed.CronTabPlural}},
+		Expression: fmt.Sprintf("!object.metadata.name.startsWith('object-') || !object.metadata.name.endsWith('%s')", suffixOf(n)), Message: refusal,
+	})
+	if err != nil {
+		return err
+	}
+	p.n = n
+	return p.until(true)
+}
+
+func (p *admissionPolicies) lift() error {
+	if err := p.remove(p.scene.Context()); err != nil {
+		return err
+	}
+	return p.until(false)
+}
+
+// until waits until an object is refused, or no longer.
+func (p *admissionPolicies) until(refused bool) error {
+	i := p.n + 7
+	name, namespace := fmt.Sprintf("object-%06d", i), p.scene.namespaces[i%len(p.scene.namespaces)]
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		_, err := p.scene.client().Resource(p.scene.at("v1")).Namespace(namespace).Patch(p.scene.Context(), name, types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"probe":"x"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if is := err != nil && strings.Contains(err.Error(), refusal); is == refused && (is || err == nil) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%w: a minute later the policy is not heeded: %w", errUnexpected, err)
+		}
 	}
 }
 

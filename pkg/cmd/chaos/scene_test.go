@@ -38,7 +38,7 @@ type fault struct {
 	objects int
 	// onlyLong leaves it out of the short form.
 	onlyLong bool
-	// start starts the servers; nil is one server in this process.
+	// start starts the servers; nil is one, in full length a kube-apiserver.
 	start func(s *scene)
 	// crd changes the CRD before it is created.
 	crd func(crd *apiextensionsv1.CustomResourceDefinition)
@@ -87,7 +87,9 @@ type scene struct {
 	admin   *rest.Config
 	writers []*rest.Config
 	proxy   *testbed.Proxy
-	guard   *guard
+	// policies are those of the server, guard is nil for a kube-apiserver.
+	policies policies
+	guard    *guard
 
 	name       string
 	objects    int
@@ -135,8 +137,8 @@ func play(t *testing.T, f fault) {
 // setUp starts everything but the migration.
 func (s *scene) setUp() {
 	start := s.fault.start
-	if start == nil {
-		start = startOne
+	if start == nil { // What users have, where there is time for it.
+		start = choose(startControlPlane, startOne)
 	}
 	start(s)
 	crd := testbed.CronTabs("v1beta1", "v1")

@@ -3,6 +3,8 @@ package chaos_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,11 +16,40 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
+// policies refuse updates of objects, until they are lifted.
+type policies interface {
+	// refuseOneIn refuses one object in 10, or in 100.
+	refuseOneIn(n int) error
+	lift() error
+}
+
+// refusal is what policies say.
+const refusal = "not on my watch"
+
+// suffixOf returns what the names of one object in 10, or in 100, end with.
+func suffixOf(n int) string { return fmt.Sprint(n + 7)[1:] }
+
 // guard is what an admission plugin and an authorizer say, which a fault changes.
 type guard struct {
 	mu     sync.Mutex
 	refuse func(a admission.Attributes) error
 	deny   func(a authorizer.Attributes) bool
+}
+
+func (g *guard) refuseOneIn(n int) error {
+	suffix := suffixOf(n)
+	g.policy(func(a admission.Attributes) error {
+		if strings.HasPrefix(a.GetName(), "object-") && strings.HasSuffix(a.GetName(), suffix) {
+			return errors.New(refusal)
+		}
+		return nil
+	})
+	return nil
+}
+
+func (g *guard) lift() error {
+	g.policy(nil)
+	return nil
 }
 
 // policy has a function say which updates are refused; nil refuses none.
@@ -71,6 +102,7 @@ func asUser(config *rest.Config) *rest.Config {
 // inProcess starts a server in this process.
 func (s *scene) inProcess(options testbed.InProcessOptions) *testbed.InProcess {
 	s.guard = &guard{}
+	s.policies = s.guard
 	options.Admission, options.Authorizer = s.guard, authorizer.AuthorizerFunc(s.guard.authorize)
 	bed, err := testbed.StartInProcess(s.Context(), options)
 	s.must(err)
@@ -86,7 +118,7 @@ func (s *scene) through(servers ...*rest.Config) {
 	s.Cleanup(s.proxy.Stop)
 }
 
-// startOne starts one server.
+// startOne starts one server in this process.
 func startOne(s *scene) {
 	bed := s.inProcess(testbed.InProcessOptions{})
 	s.etcd, s.admin, s.writers = bed.Etcd(), bed.Config(), []*rest.Config{bed.Config()}

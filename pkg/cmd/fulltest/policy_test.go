@@ -33,30 +33,9 @@ func policyScenarios() []scenario {
 // is not.
 func policy(t *testing.T, bed *testbed.Full, name, expression string, rule admissionv1.Rule, labels map[string]string, probe func(*testing.T) error) func(*testing.T) {
 	t.Helper()
-	client := kubeClient(t, bed).AdmissionregistrationV1()
-	fail := admissionv1.Fail
-	_, err := client.ValidatingAdmissionPolicies().Create(t.Context(), &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: &fail,
-			MatchConstraints: &admissionv1.MatchResources{
-				ObjectSelector: &metav1.LabelSelector{MatchLabels: labels},
-				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Update}, Rule: rule,
-				}}},
-			},
-			Validations: []admissionv1.Validation{{Expression: expression, Message: "it is frozen"}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = client.ValidatingAdmissionPolicyBindings().Create(t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-		},
-	}, metav1.CreateOptions{})
+	remove, err := testbed.CreatePolicy(t.Context(), bed.Config(), testbed.Policy{
+		Name: name, Rule: rule, Labels: labels, Expression: expression, Message: "it is frozen",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +49,7 @@ func policy(t *testing.T, bed *testbed.Full, name, expression string, rule admis
 	eventually(t, "policy "+name+" refuses", 30*time.Second, refused)
 	return func(t *testing.T) {
 		t.Helper()
-		if err := client.ValidatingAdmissionPolicyBindings().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := client.ValidatingAdmissionPolicies().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		if err := remove(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "policy "+name+" is gone", 30*time.Second, func() bool { return probe(t) == nil })
