@@ -193,11 +193,11 @@ func (l *Live) getFrom(ctx context.Context, client *client, request rangeRequest
 
 // hint adds what a cut connection may mean. With TLS 1.3 a client without the
 // certificate that etcd wants learns of it after its own side of the handshake, and
-// sees the alert, or only that the connection was reset while it was writing.
+// sees the alert, or only that the connection was reset or closed meanwhile.
 func (l *Live) hint(err error) error {
 	text := err.Error()
 	if l.options.CertFile != "" || l.options.CAFile == "" || strings.Contains(text, "certificate") ||
-		!slices.ContainsFunc([]string{"reset by peer", "broken pipe", "EOF"}, func(cut string) bool { return strings.Contains(text, cut) }) {
+		!slices.ContainsFunc([]string{"reset by peer", "broken pipe", "EOF", "clos"}, func(cut string) bool { return strings.Contains(text, cut) }) {
 		return err
 	}
 	return fmt.Errorf("%w; it may want a client certificate (--etcd-cert, --etcd-key)", err)
