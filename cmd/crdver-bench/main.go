@@ -111,7 +111,7 @@ func run(ctx context.Context, args []string, o options) error {
 		return o.print(verb, results)
 	case "check":
 		o.rounds = 5
-		if err := o.parse(verb, rest, 3000, 8192); err != nil {
+		if err := o.parse(verb, rest, 2000, 8192); err != nil {
 			return err
 		}
 		results, err := check(ctx, o)
