@@ -63,7 +63,8 @@ type Interface interface {
 	Inside() bool
 }
 
-// CRDs reads and patches CustomResourceDefinitions.
+// CRDs reads and patches CustomResourceDefinitions. What only reads is sent again, a
+// few times, when a server that was there gave no answer.
 type CRDs interface {
 	Get(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error)
 	// List calls visit for each CRD, page by page, and keeps none. An expired

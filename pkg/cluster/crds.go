@@ -22,7 +22,11 @@ type crds struct {
 func (c *Cluster) CRDs() CRDs { return crds{client: c.crds.CustomResourceDefinitions()} }
 
 func (c crds) Get(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	crd, err := c.client.Get(ctx, name, metav1.GetOptions{})
+	var crd *apiextensionsv1.CustomResourceDefinition
+	err := retryAnswered(ctx, func() (err error) {
+		crd, err = c.client.Get(ctx, name, metav1.GetOptions{})
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading CRD %s: %w", name, err)
 	}
@@ -35,7 +39,11 @@ func (c crds) List(ctx context.Context, options ListOptions, visit func(*apiexte
 		request.Limit = crdPageSize
 	}
 	for {
-		page, err := c.client.List(ctx, request)
+		var page *apiextensionsv1.CustomResourceDefinitionList
+		err := retryAnswered(ctx, func() (err error) {
+			page, err = c.client.List(ctx, request)
+			return err
+		})
 		if token, expired := InconsistentContinue(err); expired {
 			request.Continue = token
 			continue

@@ -2,46 +2,13 @@ package cluster
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-const (
-	// retries is bounded: a 429 "storage is (re)initializing" may come for ever
-	// (fact 14).
-	retries       = 5
-	firstDelay    = 100 * time.Millisecond
-	maxRetryAfter = 10 * time.Second
-	// metadataPageSize is what kubectl and the engine use, too.
-	metadataPageSize = 500
-)
-
-// Retry calls request again, a few times, while it fails for a transient reason,
-// after the time that the server asked for, or longer and longer ones.
-func Retry(ctx context.Context, request func() error) error {
-	delay := firstDelay
-	for try := 0; ; try++ {
-		err := request()
-		if err == nil || try == retries || !Transient(err) {
-			return err
-		}
-		// Several workers that were refused together must not come back together.
-		wait := delay + rand.N(delay)
-		if asked := RetryAfter(err); asked > 0 {
-			wait = min(asked, maxRetryAfter) + rand.N(delay)
-		}
-		delay *= 2
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w, after: %w", context.Cause(ctx), err)
-		case <-time.After(wait):
-		}
-	}
-}
+// metadataPageSize is what kubectl and the engine use, too.
+const metadataPageSize = 500
 
 // EachPage lists the metadata of the objects that options select and calls visit
 // for each page, and keeps none. It sends a request again that failed for a

@@ -107,10 +107,10 @@ func (h *holder) take(ctx context.Context, found *apiextensionsv1.CustomResource
 		written, err := h.write(ctx, found)
 		switch {
 		case err == nil:
-			h.expect(found, written)
+			h.expect(written)
 			return nil
-		case apierrors.IsConflict(err) && attempt < maxConflicts:
-			if found, err = h.run.Cluster.CRDs().Get(ctx, found.Name); err != nil {
+		case (apierrors.IsConflict(err) || cluster.Transient(err)) && attempt < maxConflicts:
+			if found, err = h.run.readCRD(ctx); err != nil {
 				return fmt.Errorf("reading the CRD again: %w", err)
 			}
 		case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
@@ -153,7 +153,7 @@ func (h *holder) wait(
 			return nil, fmt.Errorf("waiting for another run: %w", context.Cause(ctx))
 		case <-time.After(min(holdInterval, time.Until(until)+time.Millisecond)):
 		}
-		now, err := h.run.Cluster.CRDs().Get(ctx, found.Name)
+		now, err := h.run.readCRD(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("waiting for another run: %w", err)
 		}
@@ -177,11 +177,10 @@ func (h *holder) write(ctx context.Context, found *apiextensionsv1.CustomResourc
 // expect takes the CRD as the first writing of the hold left it for what the run
 // began with: with every write, the server appends the storage version to
 // storedVersions where it is missing. This is not somebody else's change.
-func (h *holder) expect(found, written *apiextensionsv1.CustomResourceDefinition) {
-	before, now := identify(found), identify(written)
-	if slices.Equal(append(slices.Clone(before.StoredVersions), now.StorageVersion), now.StoredVersions) &&
-		slices.Equal(before.StoredVersions, h.run.expected.StoredVersions) && now.Generation == h.run.expected.Generation {
-		h.run.expected.StoredVersions = now.StoredVersions
+func (h *holder) expect(written *apiextensionsv1.CustomResourceDefinition) {
+	now, began := identify(written), &h.run.expected
+	if slices.Equal(append(slices.Clone(began.StoredVersions), now.StorageVersion), now.StoredVersions) && now.Generation == began.Generation {
+		began.StoredVersions = now.StoredVersions
 	}
 }
 
@@ -273,14 +272,14 @@ func (h *holder) release(ctx context.Context, runErr error) {
 	var err error
 	for range maxConflicts {
 		var found *apiextensionsv1.CustomResourceDefinition
-		if found, err = h.run.Cluster.CRDs().Get(ctx, h.run.plan.Target.CRD.Name); err != nil {
+		if found, err = h.run.readCRD(ctx); err != nil {
 			break
 		}
 		now, readErr := lifecycle.ReadHold(found.Annotations)
 		if readErr != nil || now == nil || now.ID != h.hold.ID {
 			return // It is not ours any more.
 		}
-		if _, err = h.annotate(ctx, found, text); !apierrors.IsConflict(err) {
+		if _, err = h.annotate(ctx, found, text); !apierrors.IsConflict(err) && !cluster.Transient(err) {
 			break
 		}
 	}

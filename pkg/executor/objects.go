@@ -64,7 +64,7 @@ func (r *run) progress(p v1alpha1.Progress) {
 // rehearse dry-runs the rewrite on live objects. The plan's own rehearsal may be
 // old, or could not be made because the version was not served yet.
 func (r *run) rehearse(ctx context.Context) error {
-	found, err := r.Cluster.CRDs().Get(ctx, r.expected.Name)
+	found, err := r.readCRD(ctx)
 	if err != nil {
 		return err
 	}

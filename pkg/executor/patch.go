@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,11 +19,25 @@ import (
 // this is somebody who fights us.
 const maxConflicts = 10
 
+// crdPatience is how long a read of the CRD is tried again while no server answers:
+// as long as a pass tries one object (storagemigration.PassOptions.RetryFor).
+const crdPatience = 2 * time.Minute
+
+// readCRD reads the CRD. That an API server is restarted in the midst of a run is no
+// reason to break it off.
+func (r *run) readCRD(ctx context.Context) (found *apiextensionsv1.CustomResourceDefinition, err error) {
+	err = cluster.RetryFor(ctx, crdPatience, func() error {
+		found, err = r.Cluster.CRDs().Get(ctx, r.plan.Target.CRD.Name)
+		return err
+	})
+	return found, err
+}
+
 // current reads the CRD and makes sure that it is still as the plan expects.
 // Where somebody else changed what counts, the plan is made again: if the steps
 // that are left would be the same the run goes on, otherwise it stops (rule 4).
 func (r *run) current(ctx context.Context, left []v1alpha1.Step) (*apiextensionsv1.CustomResourceDefinition, error) {
-	c, err := r.Cluster.CRDs().Get(ctx, r.expected.Name)
+	c, err := r.readCRD(ctx)
 	if apierrors.IsNotFound(err) {
 		return nil, refusef("the CRD %s is gone", r.expected.Name)
 	}
@@ -104,14 +119,24 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 // overtaken reports whether a patch failed because somebody else wrote or
 // deleted the CRD after it was read. Where a test of the patch does not hold any
 // more, because the versions have other places now or the CRD is another one,
-// the server answers 422 and gives no reason.
+// the server answers 422 and gives no reason. A patch whose answer was lost counts,
+// too, if it did not arrive: should it arrive yet, the resourceVersion in it lets
+// only one of the two through.
 func (r *run) overtaken(ctx context.Context, read *apiextensionsv1.CustomResourceDefinition, err error) bool {
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return true
 	case apierrors.IsInvalid(err):
-		now, err := r.Cluster.CRDs().Get(ctx, read.Name)
+		now, err := r.readCRD(ctx)
 		return apierrors.IsNotFound(err) || err == nil && now.ResourceVersion != read.ResourceVersion
+	case cluster.Transient(err):
+		now, err := r.readCRD(ctx)
+		if err != nil {
+			return false
+		}
+		before, after := r.plan.Target, r.plan.Target
+		before.CRD, after.CRD = identify(read), identify(now)
+		return plan.Stale(before, after) == ""
 	}
 	return false
 }

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -91,6 +92,14 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	stepIn, next := p.stepIn, p.backends[int(connection)%len(p.backends)]
 	p.mu.Unlock()
+	// A server may answer 404 before it reads what was sent. Then the client stops
+	// sending until the answer has ended, and the way to the server does not end
+	// before all was sent: each would wait for the other.
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	if stepIn == nil {
 		next.ServeHTTP(w, r)
 		return
