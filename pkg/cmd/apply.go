@@ -79,11 +79,33 @@ func (o *applyOptions) run(f *Factory, command *cobra.Command) error {
 		return err
 	}
 	for i, saved := range plans {
-		if plans[i], err = c.recheck(command.Context(), saved); err != nil {
-			return err
+		again, err := c.recheck(command.Context(), saved)
+		if err != nil {
+			return c.notApplied(command.Context(), plans, i, err)
 		}
+		plans[i] = again
 	}
 	return c.carryOut(command.Context(), plans)
+}
+
+// blockStale is the blocker of a saved plan that may not be carried out any more.
+const blockStale = "stale"
+
+// notApplied tells a program that reads the document why none of the saved plans
+// is carried out: because of one of them.
+func (c *change) notApplied(ctx context.Context, plans []v1alpha1.Plan, at int, why error) error {
+	if c.flags.output == "" || ExitCode(why) != ExitRefused {
+		return why
+	}
+	refused := &plans[at]
+	refused.Applyable = false
+	refused.Blockers = append(refused.Blockers, v1alpha1.Blocker{
+		ID: blockStale, Message: why.Error(), Resolve: c.resume(refused.Intent, refused.Target.CRD.Name),
+	})
+	if c.flags.dryRun != "none" {
+		return errors.Join(why, c.printDocument(planDocument(plans)))
+	}
+	return c.notRun(ctx, plans, why)
 }
 
 // documents counts the YAML documents that are not empty.
