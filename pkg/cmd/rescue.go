@@ -118,7 +118,34 @@ func (o *rescueOptions) run(f *Factory, command *cobra.Command, args []string) e
 		}
 		return c.printReports([]v1alpha1.Report{})
 	}
+	if err := given.check(crds, len(args) > 0); err != nil {
+		return err
+	}
 	return c.run(ctx, crds, func(one crd.CRD) v1alpha1.Intent { return given.missing(intent, one) })
+}
+
+// check refuses manifests that cannot be meant: whoever names one expects its
+// schema to be used. Each CRD that was named needs one, of those found one at least.
+func (d *definition) check(crds []crd.CRD, named bool) error {
+	if d.names == "" {
+		return nil
+	}
+	var without []string
+	for _, one := range crds {
+		manifest := d.of(one)
+		switch {
+		case manifest == nil:
+			without = append(without, one.Name)
+		case manifest.Spec.Scope != one.Spec.Scope:
+			return fmt.Errorf("%s is a manifest of another %s: its scope is %s, not %s", d.names, one.Name, manifest.Spec.Scope, one.Spec.Scope)
+		case manifest.Spec.Names.Kind != one.Spec.Names.Kind:
+			return fmt.Errorf("%s is a manifest of another %s: its kind is %s, not %s", d.names, one.Name, manifest.Spec.Names.Kind, one.Spec.Names.Kind)
+		}
+	}
+	if len(without) == 0 || !named && len(without) < len(crds) {
+		return nil
+	}
+	return fmt.Errorf("no manifest in %s is one of %s; name the right file, or leave -f out to keep every field", d.names, strings.Join(without, ", "))
 }
 
 // missing completes the intent of a rescue with what the manifest has and the

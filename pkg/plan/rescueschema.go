@@ -26,6 +26,9 @@ func (b *builder) definition(version string) (entry apiextensionsv1.CustomResour
 		return *entry, "that of the last-applied manifest",
 			"kubectl apply left it in an annotation of the CRD; what it lacks was never stored (--preserve keeps every field, too)"
 	}
+	if b.intent.DefinitionSource != "" && !b.intent.Preserve {
+		b.warn("%s has no version %s of %s: the version gets a schema that keeps every field", b.intent.DefinitionSource, version, b.state.CRD.Name)
+	}
 	keep := true
 	entry.Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 		Type: "object", XPreserveUnknownFields: &keep,
