@@ -42,6 +42,9 @@ type Interface interface {
 	// Warnings makes one request for a resource at a version and returns the
 	// texts of the Warning headers of the answer.
 	Warnings(ctx context.Context, resource schema.GroupVersionResource) ([]string, error)
+	// NamespaceExists reports whether there is a namespace; ErrNotSupported on a
+	// server without core resources.
+	NamespaceExists(ctx context.Context, name string) (bool, error)
 	// Service returns what there is of a Service; ErrNotSupported on a server
 	// without core resources.
 	Service(ctx context.Context, namespace, name string) (Service, error)
@@ -58,6 +61,9 @@ type Interface interface {
 	Metrics(ctx context.Context, address string, read func(io.Reader) error) error
 	// Time returns what time it is by the clock of the server.
 	Time(ctx context.Context) (time.Time, error)
+	// RoundTrip returns how long a request takes that costs the server nothing, over
+	// the connection of the other requests.
+	RoundTrip(ctx context.Context) (time.Duration, error)
 	// Inside reports whether this process runs in a pod, so that the names of
 	// Services lead somewhere.
 	Inside() bool

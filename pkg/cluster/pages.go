@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"context"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // metadataPageSize is what kubectl and the engine use, too.
@@ -15,7 +17,22 @@ const metadataPageSize = 500
 // transient reason, and goes on with an expired list (fact 9). It stops at the
 // first error.
 func EachPage(ctx context.Context, objects Objects, options PageOptions, visit func(*metav1.PartialObjectMetadataList) error) error {
-	return eachPage(ctx, options, objects.ListMetadata, visit)
+	err := eachPage(ctx, options, objects.ListMetadata, visit)
+	if !Initializing(err) || options.LabelSelector == "" {
+		return err
+	}
+	// Fact 14: a list with a selector comes from the server's cache, which may never
+	// be filled. Without one it goes past the cache, and either works or tells what
+	// is wrong. The cache answers the first page only: nothing was visited yet.
+	selector, invalid := labels.Parse(options.LabelSelector)
+	if invalid != nil {
+		return err
+	}
+	options.LabelSelector = ""
+	return eachPage(ctx, options, objects.ListMetadata, func(page *metav1.PartialObjectMetadataList) error {
+		page.Items = slices.DeleteFunc(page.Items, func(o metav1.PartialObjectMetadata) bool { return !selector.Matches(labels.Set(o.Labels)) })
+		return visit(page)
+	})
 }
 
 // EachObject lists the whole objects that options select, as [EachPage] does, and

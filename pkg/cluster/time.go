@@ -42,3 +42,14 @@ func (c *Cluster) Time(ctx context.Context) (time.Time, error) {
 	}
 	return now.UTC(), nil
 }
+
+// RoundTrip implements [Interface]. A list of many objects would tell how long the
+// server counts them.
+func (c *Cluster) RoundTrip(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	err := c.raw.Get().AbsPath("version").MaxRetries(0).Do(ctx).Error()
+	if err != nil {
+		return 0, fmt.Errorf("measuring the round trip: %w", err)
+	}
+	return time.Since(began), nil
+}

@@ -27,6 +27,9 @@ func (c *change) run(ctx context.Context, crds []crd.CRD, intent func(crd.CRD) v
 		}
 		plans = append(plans, p)
 	}
+	if err := noneSelected(plans); err != nil {
+		return err
+	}
 	return c.carryOut(ctx, plans)
 }
 

@@ -119,7 +119,7 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 // checkNotEmpty refuses an empty value of a flag that narrows what is done, such as
 // that of a variable which is not set: without the flag, everything is done.
 func checkNotEmpty(command *cobra.Command) error {
-	for _, name := range []string{"namespace", "selector", "group", "shard", "namespaces-first", "retry-from", "manifest", "report", "until"} {
+	for _, name := range []string{"namespace", "selector", "group", "shard", "namespaces-first", "retry-from", "manifest", "report", "until", "refused-through"} {
 		flag := command.Flags().Lookup(name)
 		if flag != nil && flag.Changed && (flag.Value.String() == "" || flag.Value.String() == "[]") {
 			return UsageErrorf(command, "--%s is empty: give it a value, or leave it out", name)
@@ -202,6 +202,7 @@ func (c *change) resume(intent v1alpha1.Intent, name string) string {
 	toggle("--keep-svm", intent.KeepSVM)
 	option("--namespaces-first", strings.Join(intent.NamespacesFirst, ","))
 	option("--path", intent.Path)
+	option("--refused-through", intent.RefusedThrough)
 	toggle("--undo", intent.Undo)
 	toggle("--preserve", intent.Preserve)
 	toggle("--serve=false", intent.Unserved)
@@ -326,6 +327,9 @@ func (c *change) planFor(ctx context.Context, one crd.CRD, intent v1alpha1.Inten
 	if !quick { // Planning again happens while this very run is at work.
 		observations.Held = c.heldBy(one)
 	}
+	if !quick {
+		observer.Namespaces(ctx, intent, &observations)
+	}
 	if err := c.gateObservations(ctx, one, intent, quick, &observations); err != nil {
 		return v1alpha1.Plan{}, err
 	}
@@ -334,10 +338,13 @@ func (c *change) planFor(ctx context.Context, one crd.CRD, intent v1alpha1.Inten
 	if err != nil || quick {
 		return first, c.inputError(err)
 	}
+	show, end := c.planning(one.Name)
 	observer.ForPlan(ctx, one, first, &observations, observe.PlanOptions{
 		Writes:      c.flags.dryRun != "client",
 		Concurrency: c.flags.concurrency,
+		Progress:    show,
 	})
+	end()
 	if err := ctx.Err(); err != nil {
 		return v1alpha1.Plan{}, fmt.Errorf("planning: %w", err)
 	}

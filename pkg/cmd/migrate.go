@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -78,6 +79,7 @@ func newMigrateCommand(f *Factory) *cobra.Command {
 	o.engine.add(command)
 	o.job.add(command)
 	o.rewrite.add(command)
+	o.rewrite.addDetour(command)
 	untilFlag(command, v1alpha1.VerbMigrate, &o.until)
 	o.flags.add(command)
 	o.flags.etcd.addEvidence(command)
@@ -124,11 +126,15 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 	intent := o.engine.into(v1alpha1.Intent{
 		Verb: v1alpha1.VerbMigrate, Until: v1alpha1.Action(o.until), Force: o.force,
 		Namespace: namespace, Selector: o.selector, Shard: o.shard, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
-		EtcdEndpoints: o.flags.etcd.members(),
-		Verify:        o.flags.verifyMode(),
-		Path:          string(o.rewrite.path), NamespacesFirst: o.rewrite.namespacesFirst,
+		EtcdEndpoints:  o.flags.etcd.members(),
+		Verify:         o.flags.verifyMode(),
+		RefusedThrough: o.rewrite.refusedThrough,
+		Path:           string(o.rewrite.path), NamespacesFirst: o.rewrite.namespacesFirst,
 	})
 	crds, err := c.selected(command.Context(), args, intent, func(one crd.CRD) bool {
+		if namespace != "" && one.Spec.Scope == apiextensionsv1.ClusterScoped {
+			return false // None of its objects is in a namespace.
+		}
 		state := lifecycle.New(one, lifecycle.Observations{Stored: c.stored.of(command.Context(), one)})
 		return o.force || !state.StoredExactly(state.Storage) || !state.Trust.Trusted
 	})

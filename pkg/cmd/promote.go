@@ -47,9 +47,10 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 	verb := versionVerb{flags: &o.flags, definition: &o.definition, intent: func(version string) v1alpha1.Intent {
 		return o.engine.into(v1alpha1.Intent{
 			Verb: v1alpha1.VerbPromote, Version: version, Until: v1alpha1.Action(o.until), DeprecateOlder: o.older, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
-			EtcdEndpoints: o.flags.etcd.members(),
-			Verify:        o.flags.verifyMode(),
-			Path:          string(o.rewrite.path), NamespacesFirst: o.rewrite.namespacesFirst,
+			EtcdEndpoints:  o.flags.etcd.members(),
+			Verify:         o.flags.verifyMode(),
+			RefusedThrough: o.rewrite.refusedThrough,
+			Path:           string(o.rewrite.path), NamespacesFirst: o.rewrite.namespacesFirst,
 		})
 	}}
 	command := &cobra.Command{
@@ -66,6 +67,7 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 	o.loss.add(command)
 	o.engine.add(command)
 	o.rewrite.add(command)
+	o.rewrite.addDetour(command)
 	untilFlag(command, v1alpha1.VerbPromote, &o.until)
 	o.flags.add(command)
 	o.flags.etcd.addEvidence(command)

@@ -92,6 +92,14 @@ func (f *pathFlag) Type() string { return "string" }
 type rewriteFlags struct {
 	path            pathFlag
 	namespacesFirst []string
+	refusedThrough  string
+}
+
+// addDetour adds --refused-through to a command after which the other version is
+// still served.
+func (r *rewriteFlags) addDetour(command *cobra.Command) {
+	command.Flags().StringVar(&r.refusedThrough, "refused-through", "",
+		"Served version to rewrite those objects through that the schema of the storage version refuses, each only if it loses nothing by it")
 }
 
 func (r *rewriteFlags) add(command *cobra.Command) {

@@ -56,6 +56,9 @@ func (r *rehearsal) record(p place, result outcome, sample int64) {
 	default:
 		r.sampled++
 	}
+	for _, version := range result.through {
+		r.taken[version]++
+	}
 	if result.failure != nil {
 		r.refusals = append(r.refusals, refusal{index: p.index, failure: *result.failure})
 	}
@@ -86,6 +89,7 @@ func (r *rehearsal) report() *v1alpha1.Rehearsal {
 		Total:        r.total,
 		Complete:     r.sampled == r.total,
 		RefusedCount: int64(len(r.refusals)),
+		Detours:      r.through(),
 	}
 	slices.SortFunc(r.refusals, func(a, b refusal) int { return cmp.Compare(a.index, b.index) })
 	for _, refused := range r.refusals[:min(len(r.refusals), maxRefused)] {

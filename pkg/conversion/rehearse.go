@@ -64,6 +64,16 @@ type RehearseOptions struct {
 	// Subresource is what the migration will send its patches through: "status" or
 	// nothing.
 	Subresource string
+	// Namespace, LabelSelector and Filter narrow what is rehearsed, as they narrow
+	// the migration; nothing else is counted then, either.
+	Namespace     string
+	LabelSelector string
+	Filter        func(namespace, name string) bool
+	// RefusedThrough is a served version that the migration rewrites those objects
+	// through which the schema of the RequestVersion refuses; empty for none. Offer
+	// are the versions that it might name, to be told by the result.
+	RefusedThrough string
+	Offer          []string
 	// Sample is the number of objects to take where there are more; 0 means 1,000.
 	Sample int
 	// Concurrency is the number of objects in work at a time; 0 means 16.
@@ -86,18 +96,10 @@ type RehearseOptions struct {
 // refuses is no error.
 func Rehearse(ctx context.Context, c cluster.Interface, options RehearseOptions) (*v1alpha1.Rehearsal, error) {
 	r := newRehearsal(c, options)
-	sampler := newSampler(r.options.Sample)
-	err := cluster.EachPage(ctx, r.list, cluster.PageOptions{}, func(page *metav1.PartialObjectMetadataList) error {
-		for i := range page.Items {
-			sampler.add(types.NamespacedName{Namespace: page.Items[i].Namespace, Name: page.Items[i].Name})
-		}
-		return nil
-	})
+	sample, err := r.choose(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("choosing the objects to rehearse: %w", err)
 	}
-	sample := sampler.sample()
-	r.total = sampler.total
 
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(r.options.Concurrency)
@@ -107,6 +109,9 @@ func Rehearse(ctx context.Context, c cluster.Interface, options RehearseOptions)
 		}
 		group.Go(func() error {
 			result, err := r.object(groupCtx, p.NamespacedName)
+			if err == nil {
+				err = r.detour(groupCtx, p.NamespacedName, &result)
+			}
 			if err != nil {
 				return fmt.Errorf("rehearsing %s: %w", p, err)
 			}
@@ -123,14 +128,45 @@ func Rehearse(ctx context.Context, c cluster.Interface, options RehearseOptions)
 	return r.report(), nil
 }
 
+// choose lists the objects and returns the sample. Where one that cannot be
+// converted fails the whole list, they are listed at the next version.
+func (r *rehearsal) choose(ctx context.Context) ([]place, error) {
+	var first error
+	for _, list := range r.lists {
+		sampler := newSampler(r.options.Sample)
+		page := cluster.PageOptions{Namespace: r.options.Namespace, LabelSelector: r.options.LabelSelector}
+		err := cluster.EachPage(ctx, list, page, func(page *metav1.PartialObjectMetadataList) error {
+			for i := range page.Items {
+				if r.options.Filter != nil && !r.options.Filter(page.Items[i].Namespace, page.Items[i].Name) {
+					continue
+				}
+				sampler.add(types.NamespacedName{Namespace: page.Items[i].Namespace, Name: page.Items[i].Name})
+			}
+			return nil
+		})
+		if err == nil {
+			r.total = sampler.total
+			return sampler.sample(), nil
+		}
+		if first == nil {
+			first = err
+		}
+		if cluster.Explain(err).Reason != cluster.ReasonConversionFailed || cluster.ConverterDown(err) {
+			break
+		}
+	}
+	return nil, first
+}
+
 type rehearsal struct {
 	options RehearseOptions
-	// list is where the objects are as they are persisted: one object that a
-	// webhook cannot convert fails the whole LIST at another version. request is
-	// the endpoint of the dry runs, compare those of the reads.
-	list    cluster.Objects
+	// lists are where the objects are listed: as they are persisted first, because
+	// one object that a webhook cannot convert fails the whole LIST at another
+	// version. request is the endpoint of the dry runs, compare those of the reads.
+	lists   []cluster.Objects
 	request cluster.Objects
 	compare []cluster.Objects
+	detours []*Detour
 
 	mutex    sync.Mutex
 	done     int64
@@ -138,6 +174,8 @@ type rehearsal struct {
 	sampled  int64
 	refusals []refusal
 	findings map[difference]*finding
+	// taken are the objects that a detour takes, by its version.
+	taken map[string]int64
 }
 
 func newRehearsal(c cluster.Interface, options RehearseOptions) *rehearsal {
@@ -147,15 +185,21 @@ func newRehearsal(c cluster.Interface, options RehearseOptions) *rehearsal {
 	if len(versions) == 0 {
 		versions = []string{options.RequestVersion}
 	}
-	list := versions[0]
+	lists := versions
 	if options.Strategy == apiextensionsv1.WebhookConverter {
 		versions = []string{options.RequestVersion}
 	}
 	r := &rehearsal{
 		options:  options,
-		list:     c.Objects(options.Resource.WithVersion(list)),
 		request:  c.Objects(options.Resource.WithVersion(options.RequestVersion)),
 		findings: map[difference]*finding{},
+		taken:    map[string]int64{},
+	}
+	if len(options.Offer) > 0 || options.RefusedThrough != "" {
+		r.detours = newDetours(c, options)
+	}
+	for _, version := range lists {
+		r.lists = append(r.lists, c.Objects(options.Resource.WithVersion(version)))
 	}
 	for _, version := range versions {
 		r.compare = append(r.compare, c.Objects(options.Resource.WithVersion(version)))
@@ -169,6 +213,10 @@ type outcome struct {
 	gone, busy  bool
 	failure     *v1alpha1.ObjectFailure
 	differences []difference
+	// after is what the server answered, where it did.
+	after *unstructured.Unstructured
+	// through are the versions by whose detour it can be rewritten.
+	through []string
 }
 
 func (r *rehearsal) object(ctx context.Context, key types.NamespacedName) (outcome, error) {
@@ -214,7 +262,7 @@ func (r *rehearsal) try(ctx context.Context, key types.NamespacedName) (outcome,
 	if err != nil {
 		return r.failed(key, before[0].GetUID(), err)
 	}
-	return outcome{differences: r.differences(before, after)}, nil
+	return outcome{differences: r.differences(before, after), after: after}, nil
 }
 
 // noop is the body of the patch that the migration sends.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/conversion"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/storagemigration"
 )
@@ -92,6 +93,10 @@ type run struct {
 	baseline *v1alpha1.CRDIdentity
 	// canaries are the objects that the barrier rewrote.
 	canaries map[types.NamespacedName]bool
+	// served are the versions that were served when the rewrite was rehearsed.
+	served []string
+	// rehearsal is how the rewrite was rehearsed; nil before.
+	rehearsal *conversion.RehearseOptions
 	// verified is the proof of this run that no object is stored at another
 	// version (rule 3), and cleaned that no managedFields entry is left.
 	verified *v1alpha1.Evidence

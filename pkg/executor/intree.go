@@ -262,13 +262,13 @@ func (r *run) deleteSVMs(ctx context.Context, result *v1alpha1.StepReport) error
 
 // shard returns the filter for the part of the objects that is asked for.
 func (r *run) shard() func(*metav1.PartialObjectMetadata) bool {
-	if r.plan.Intent.Shard == "" {
-		return nil
-	}
-	shard, err := plan.ParseShard(r.plan.Intent.Shard)
-	if err != nil {
+	holds, err := plan.InShard(r.plan.Intent)
+	switch {
+	case err != nil:
 		// The plan was refused for it; nothing is in a part that does not exist.
 		return func(*metav1.PartialObjectMetadata) bool { return false }
+	case holds == nil:
+		return nil
 	}
-	return func(o *metav1.PartialObjectMetadata) bool { return shard.Holds(o.Namespace, o.Name) }
+	return func(o *metav1.PartialObjectMetadata) bool { return holds(o.Namespace, o.Name) }
 }

@@ -38,6 +38,8 @@ func (r *run) objects() cluster.Objects { return r.Cluster.Objects(r.resource(r.
 // passOptions are those of every pass.
 func (r *run) passOptions() storagemigration.PassOptions {
 	return storagemigration.PassOptions{
+		Detour:          r.detour(),
+		ListThrough:     r.listThrough(),
 		Namespace:       r.plan.Intent.Namespace,
 		LabelSelector:   r.plan.Intent.Selector,
 		Filter:          r.shard(),
@@ -73,6 +75,12 @@ func (r *run) rehearse(ctx context.Context) error {
 	options.Progress = func(done, total int64) {
 		r.progress(v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: 1})
 	}
+	options.Namespace, options.LabelSelector = r.plan.Intent.Namespace, r.plan.Intent.Selector
+	if options.Filter, err = plan.InShard(r.plan.Intent); err != nil {
+		return fmt.Errorf("rehearsing the rewrite: %w", err)
+	}
+	options.RefusedThrough = r.plan.Intent.RefusedThrough
+	r.rehearsal, r.served = &options, crd.Live(found).Served()
 	result, err := conversion.Rehearse(ctx, r.Cluster, options)
 	if err != nil {
 		return fmt.Errorf("rehearsing the rewrite: %w", err)

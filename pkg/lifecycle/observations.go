@@ -14,6 +14,14 @@ type Observations struct {
 	// Objects is the number of objects; nil if unknown, then ObjectsError says why.
 	Objects      *int64
 	ObjectsError string
+	// Selected is the number of objects that a narrowed migration is about; nil if
+	// unknown, then SelectedError says why, or if it was not counted.
+	Selected      *int64
+	SelectedError string
+	// MissingNamespaces are those that were named and are not there;
+	// NamespacesError says why that could not be found out.
+	MissingNamespaces []string
+	NamespacesError   string
 	// LostVersion is a version that objects are persisted at and that spec.versions
 	// does not have: they cannot be read until it is added again. Empty if none was
 	// met, which proves nothing.

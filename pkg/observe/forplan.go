@@ -26,6 +26,8 @@ type PlanOptions struct {
 	// patches of the plan. Without, only reading requests are made.
 	Writes      bool
 	Concurrency int
+	// Progress, if not nil, is told how far the rehearsal is.
+	Progress func(done, total int64)
 }
 
 // ForPlan looks at what the steps of a plan depend on: permissions, references
@@ -42,7 +44,7 @@ func (o *Observer) ForPlan(
 		return s.Action == v1alpha1.ActionMigrate || s.Action == v1alpha1.ActionInTreeMigrate
 	}) {
 		o.webhooks(ctx, c, observations)
-		o.roundTrip(ctx, c, observations)
+		o.roundTrip(ctx, observations)
 	}
 	if options.Writes && c.ConversionStrategy() == apiextensionsv1.WebhookConverter {
 		o.lostConversion(ctx, c, observations)
@@ -55,6 +57,7 @@ func (o *Observer) ForPlan(
 			o.rehearsal(ctx, c, p.Intent, step.Endpoint, observations, options)
 		}
 	}
+	o.selected(ctx, c, p.Intent, observations)
 	// A plan that is blocked already says more than the server's refusal would.
 	if options.Writes && p.Applyable && len(observations.MissingRules) == 0 {
 		o.patches(ctx, c, p, observations)
@@ -152,7 +155,16 @@ func (o *Observer) rehearsal(
 		return
 	}
 	rehearse := conversion.ForMigration(c, endpoint)
-	rehearse.Concurrency, rehearse.Subresource = options.Concurrency, intent.Path
+	rehearse.Concurrency, rehearse.Subresource, rehearse.Progress = options.Concurrency, intent.Path, options.Progress
+	rehearse.Namespace, rehearse.LabelSelector = intent.Namespace, intent.Selector
+	if rehearse.RefusedThrough = intent.RefusedThrough; intent.Verb == v1alpha1.VerbMigrate || intent.Verb == v1alpha1.VerbPromote {
+		rehearse.Offer = conversion.Detours(c, endpoint)
+	}
+	var err error
+	if rehearse.Filter, err = plan.InShard(intent); err != nil {
+		observations.RehearsalError = err.Error()
+		return
+	}
 	result, err := conversion.Rehearse(ctx, o.cluster, rehearse)
 	if err != nil {
 		observations.RehearsalError, observations.LostVersion = explain(c, err), lostVersion(c, err)

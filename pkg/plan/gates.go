@@ -171,10 +171,11 @@ func (b *builder) rehearsalGate() {
 		b.block(v1alpha1.Blocker{
 			ID:      blockRefused,
 			Message: fmt.Sprintf("the server would refuse to rewrite %d of %d objects", r.RefusedCount, r.Sampled),
-			Resolve: "change these objects, or the policy, webhook or schema that refuses them",
+			Resolve: b.offerDetour("change these objects, or the policy, webhook or schema that refuses them"),
 			Details: details,
 		})
 	}
+	b.detourWarning()
 	b.lossGate(r.Lost, v1alpha1.Blocker{
 		ID:      blockLost,
 		Message: fmt.Sprintf("rewriting objects at %s would lose or change fields for good", b.after.StorageVersion()),

@@ -73,18 +73,6 @@ func (b *builder) statusWarning() {
 		"nor by the schema, nor by conversion", PathStatus, b.state.CRD.Spec.Names.Plural, b.state.CRD.Spec.Names.Plural, b.state.CRD.Spec.Names.Plural)
 }
 
-// whichObjects says which objects are rewritten, in which order.
-func (b *builder) whichObjects() string {
-	where := "all objects"
-	if b.narrowed() {
-		where = "the selected objects"
-	}
-	if len(b.intent.NamespacesFirst) > 0 {
-		where += ", first those in " + join(b.intent.NamespacesFirst) + ","
-	}
-	return where
-}
-
 // migrateChecks are those after the rewrite.
 func (b *builder) migrateChecks() []v1alpha1.Check {
 	checks := []v1alpha1.Check{{ID: "all-pages", Description: "every page of the list was seen, and no object failed"}}

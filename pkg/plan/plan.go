@@ -31,7 +31,7 @@ func inputErrorf(format string, args ...any) error {
 // else that stands in the way is a blocker of the plan.
 func Build(state lifecycle.State, cluster v1alpha1.ClusterIdentity, intent v1alpha1.Intent) (v1alpha1.Plan, error) {
 	b := newBuilder(state, cluster, intent)
-	if err := errors.Join(b.checkUntil(), b.checkVerify(), b.checkRewrite()); err != nil {
+	if err := errors.Join(b.checkUntil(), b.checkVerify(), b.checkRewrite(), b.checkSelection(), b.checkDetour()); err != nil {
 		return v1alpha1.Plan{}, err
 	}
 	var err error
@@ -276,13 +276,11 @@ func (b *builder) finish() v1alpha1.Plan {
 	summary := v1alpha1.Summary{Steps: len(b.plan.Steps), Irreversible: []string{}}
 	for _, step := range b.plan.Steps {
 		summary.CRDPatches += b.patchesOf(step)
-		if step.Objects != nil {
-			summary.Objects = b.state.Observations.Objects
-		}
 		if !step.Reversible {
 			summary.Irreversible = append(summary.Irreversible, step.ID)
 		}
 	}
+	b.count(&summary)
 	if b.has(v1alpha1.ActionRehearse) {
 		summary.Rehearsal = b.state.Observations.Rehearsal
 	}

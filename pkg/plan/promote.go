@@ -52,6 +52,11 @@ func (b *builder) migrate() {
 	if !b.migrationPending() && !b.intent.Force && !b.narrowed() {
 		return
 	}
+	b.selectionWarnings()
+	if b.noneSelected() {
+		b.plan.Complete = false
+		return
+	}
 	if b.endpoint() == "" {
 		b.block(b.mayMigrate()...)
 		return
@@ -59,13 +64,6 @@ func (b *builder) migrate() {
 	b.rehearse(b.state.Storage)
 	b.rewrite()
 }
-
-// Narrowed reports whether an intent is about some of the objects only.
-func Narrowed(intent v1alpha1.Intent) bool {
-	return intent.Namespace != "" || intent.Selector != "" || intent.Shard != ""
-}
-
-func (b *builder) narrowed() bool { return Narrowed(b.intent) }
 
 // migrationPending reports whether objects may be persisted at another version
 // than the storage version: because the list says so, or because it cannot be
@@ -160,7 +158,7 @@ func (b *builder) rehearse(storage string) {
 		Action:   v1alpha1.ActionRehearse,
 		Version:  storage,
 		Endpoint: endpoint,
-		Title:    fmt.Sprintf("rehearse the rewrite of the objects through %s (server dry run)", b.path(endpoint)),
+		Title:    fmt.Sprintf("rehearse the rewrite of the objects through %s (server dry run)", b.by(endpoint)),
 		Why:      "an object that admission, validation or conversion refuses, or a field that the schema drops, is found before anything is written",
 		Preconditions: []v1alpha1.Precondition{{
 			ID: "rehearsal", Description: description, Status: st,
@@ -183,14 +181,6 @@ func (b *builder) endpoint() string {
 		return target
 	}
 	return b.after.KubectlDefault()
-}
-
-// objects returns the number of objects, or 0 where it is unknown.
-func (b *builder) objects() *int64 {
-	if n := b.state.Observations.Objects; n != nil {
-		return n
-	}
-	return new(int64)
 }
 
 // setStorage makes a version the storage version, in one patch: the server
@@ -269,7 +259,7 @@ func (b *builder) rewrite() {
 
 // clientMigrate plans the first pass of the client engine.
 func (b *builder) clientMigrate(storage, endpoint string, blockers []v1alpha1.Blocker) {
-	where, through := b.whichObjects(), b.path(endpoint)
+	where, through := b.whichObjects(), b.by(endpoint)
 	b.add(v1alpha1.Step{
 		Action:   v1alpha1.ActionMigrate,
 		Version:  storage,

@@ -63,7 +63,7 @@ func Rules(p v1alpha1.Plan) []Rule {
 		case v1alpha1.ActionBarrier, v1alpha1.ActionMigrate, v1alpha1.ActionVerify:
 			rules = need(rules, objects, "list")
 			rules = need(rules, rewritten, "patch")
-			if p.Intent.Retry != nil {
+			if p.Intent.Retry != nil || p.Intent.RefusedThrough != "" {
 				rules = need(rules, objects, "get") // Each by its name.
 			}
 		case v1alpha1.ActionCleanManagedFields:

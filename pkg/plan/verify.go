@@ -102,7 +102,7 @@ func (b *builder) retry() {
 		Action:   v1alpha1.ActionMigrate,
 		Version:  storage,
 		Endpoint: endpoint,
-		Title:    fmt.Sprintf("send %s of %s again, with no-op patches through %s", plural(objects), retry.From, b.path(endpoint)),
+		Title:    fmt.Sprintf("send %s of %s again, with no-op patches through %s", plural(objects), retry.From, b.by(endpoint)),
 		Why:      "they could not be rewritten by an earlier run",
 		Objects:  &objects,
 		Verify:   []v1alpha1.Check{{ID: "all-named", Description: "every named object that is still there was rewritten or was current"}},

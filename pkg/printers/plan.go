@@ -1,6 +1,7 @@
 package printers
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -33,7 +34,7 @@ func WritePlan(w io.Writer, plan v1alpha1.Plan) error {
 	crd, cluster := plan.Target.CRD, plan.Target.Cluster
 	t.line(0, "Plan: %s", planTitle(plan))
 	t.line(2, "cluster  %s", clusterName(cluster))
-	t.line(2, "now      storage %s, storedVersions %s%s", crd.StorageVersion, list(crd.StoredVersions), about(plan.Summary.Objects))
+	t.line(2, "now      storage %s, storedVersions %s%s", crd.StorageVersion, list(crd.StoredVersions), about(cmp.Or(plan.Summary.Total, plan.Summary.Objects)))
 	if e := plan.Engine; e != nil {
 		t.line(2, "engine   %s (%s)", string(e.Name), e.Reason)
 	}
@@ -143,7 +144,7 @@ func writeBlockers(t *textWriter, blockers []v1alpha1.Blocker) {
 
 func writeSummary(t *textWriter, plan v1alpha1.Plan) {
 	if len(plan.Steps) == 0 {
-		if !plan.Complete && plan.Applyable {
+		if !plan.Complete && plan.Applyable && plan.Intent.Until != "" {
 			t.line(0, "Something is left to do after that step; run again without --until for the rest.")
 		}
 		return
@@ -153,6 +154,9 @@ func writeSummary(t *textWriter, plan v1alpha1.Plan) {
 	line := fmt.Sprintf("%s, %s of the CRD", Plural(s.Steps, "step"), Plural(s.CRDPatches, "patch"))
 	if s.Objects != nil {
 		line += fmt.Sprintf(", about %d objects", *s.Objects)
+	}
+	if s.Objects != nil && s.Total != nil {
+		line += fmt.Sprintf(" of %d", *s.Total)
 	}
 	if len(s.Irreversible) > 0 {
 		line += "; cannot be undone: " + strings.Join(s.Irreversible, ", ")
@@ -174,7 +178,19 @@ func narrowing(intent v1alpha1.Intent) string {
 	case intent.Verify != "" && intent.Verify != v1alpha1.VerifyFull:
 		return "--verify=" + string(intent.Verify)
 	}
-	return "--until, --namespace or --selector"
+	var flags []string
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"--until", intent.Until != ""}, {"--namespace", intent.Namespace != ""}, {"--selector", intent.Selector != ""}, {"--shard", intent.Shard != ""}} {
+		if flag.set {
+			flags = append(flags, flag.name)
+		}
+	}
+	if len(flags) == 0 {
+		return "--until, --namespace, --selector or --shard"
+	}
+	return strings.Join(flags, " and ")
 }
 
 // Plural returns "1 step" or "2 steps".

@@ -49,6 +49,8 @@ type Progress struct {
 
 	started time.Time
 	last    time.Time
+	// announced says that people know what a plan waits for.
+	announced bool
 	// latest is the last event with what is known of its step.
 	latest v1alpha1.Event
 }
@@ -69,6 +71,31 @@ func (p *Progress) Show(e v1alpha1.Event) {
 		p.encode(e)
 	case ProgressAuto, ProgressPlain:
 		p.show(e)
+	}
+}
+
+// Planning returns what shows how far the rehearsal is that a plan waits for, from
+// now on, one call at a time. One that takes no time is not worth showing.
+func (p *Progress) Planning(crd string, now func() time.Time) (show func(done, total int64)) {
+	began := now()
+	event := v1alpha1.Event{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.KindEvent},
+		Type:     v1alpha1.EventProgress, CRD: crd, Step: string(v1alpha1.ActionRehearse),
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.started, p.last, p.latest = began, began, event
+	last := began
+	return func(done, total int64) {
+		at := now()
+		if at.Sub(last) < countEvery {
+			return
+		}
+		last = at
+		e := event
+		e.Time = metav1.NewTime(at.UTC())
+		e.Progress = &v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: 1}
+		p.Show(e)
 	}
 }
 
@@ -127,14 +154,24 @@ func (p *Progress) show(e v1alpha1.Event) {
 	case v1alpha1.EventProgress:
 		switch {
 		case p.bars:
+			p.announce(e)
 			p.draw(*e.Progress)
 		case e.Time.Sub(p.last) >= plainEvery:
+			p.announce(e)
 			p.last = e.Time.Time
 			p.printf("      %s\n", howFar(*e.Progress, e.Time.Sub(p.started)))
 		}
 	case v1alpha1.EventStepFinished:
 		p.stopBar()
 		p.finished(e)
+	}
+}
+
+// announce says what goes on before there is a plan, whose steps have titles.
+func (p *Progress) announce(e v1alpha1.Event) {
+	if e.StepNumber == 0 && !p.announced {
+		p.announced = true
+		p.printf("Rehearsing the rewrite of %s for the plan (server dry run)\n", Escape(e.CRD))
 	}
 }
 

@@ -140,3 +140,59 @@ func TestWriteReportFailures(t *testing.T) {
 	}
 	goldenfile.Compare(t, updating(), "../../testdata/formats/report-failures.json", got.String())
 }
+
+// TestPlanning has how far the rehearsal is that a plan waits for: events at most
+// every so often, plain lines with what they are about, and nothing of one that is
+// over at once.
+func TestPlanning(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, test := range []struct {
+		mode   ProgressMode
+		every  time.Duration
+		want   string
+		events int
+	}{
+		{ProgressNone, time.Second, "", 0},
+		{ProgressAuto, 100 * time.Millisecond, "", 0},
+		{ProgressPlain, 100 * time.Millisecond, "", 0},
+		{
+			ProgressPlain, time.Second, "Rehearsing the rewrite of crontabs.example.com for the plan (server dry run)\n" +
+				"      50 of 120, 10/s, 8s left\n      100 of 120, 10/s, 3s left\n", 0,
+		},
+		{ProgressJSON, 100 * time.Millisecond, "", 6},
+		{ProgressJSON, time.Second, "", 12},
+	} {
+		var out bytes.Buffer
+		clock := at
+		p := NewProgress(&out, test.mode)
+		show := p.Planning("crontabs.example.com", func() time.Time { return clock })
+		for done := int64(10); done <= 120; done += 10 {
+			clock = clock.Add(test.every)
+			show(done, 120)
+		}
+		p.End()
+		if test.mode != ProgressJSON && out.String() != test.want {
+			t.Errorf("%s every %s: %q", test.mode, test.every, out.String())
+		}
+		events := 0
+		for line := range strings.Lines(out.String()) {
+			var event v1alpha1.Event
+			if test.mode != ProgressJSON || json.Unmarshal([]byte(line), &event) != nil {
+				continue
+			}
+			events++
+			if event.Type != v1alpha1.EventProgress || event.CRD != "crontabs.example.com" || event.Step != "rehearse" || event.Progress.Total != 120 {
+				t.Errorf("%s", line)
+			}
+		}
+		if events != test.events {
+			t.Errorf("%s every %s: %d events", test.mode, test.every, events)
+		}
+		out.Reset()
+		p.Status(clock)
+		if test.mode != ProgressJSON && !strings.Contains(out.String(), "crontabs.example.com, planning: rehearse") {
+			t.Errorf("%s: %q", test.mode, out.String())
+		}
+	}
+}

@@ -68,6 +68,9 @@ func statusLine(e v1alpha1.Event, started, now time.Time) string {
 	}
 	passed := max(0, now.Sub(started))
 	line := fmt.Sprintf("%s [%d/%d] %s", Escape(e.CRD), e.StepNumber, e.StepTotal, Escape(e.Step))
+	if e.StepNumber == 0 {
+		line = fmt.Sprintf("%s, planning: %s", Escape(e.CRD), Escape(e.Step))
+	}
 	if e.Progress == nil {
 		return fmt.Sprintf("%s, for %s", line, passed.Round(time.Second))
 	}

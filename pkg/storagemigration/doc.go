@@ -96,6 +96,19 @@
 // does the same: the server takes only the status from the request, but decodes
 // the whole object, and encodes and compares the whole object.
 //
+// # Through another version
+//
+// The same holds for a no-op patch through another served version
+// (PassOptions.Detour), for objects that the schema of the first one refuses: the
+// version of the request decides how the object is decoded and validated, not at
+// which version it is encoded. But a version drops what its schema lacks, so that
+// each object is tried beforehand, every time; and what was tried is what is
+// patched, or the resourceVersion is another one and the patch is refused.
+//
+// A list at another served version (PassOptions.ListThrough) names the same keys
+// at the same resourceVersions: only what is decoded differs. The token to go on
+// with names a key and a revision, not a version.
+//
 // # How fast
 //
 // As many requests are in flight as make the pass faster (window), fewer when the

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -81,8 +82,11 @@ func (p *pass) list(run, requests context.Context, queue chan<- listed, namespac
 			options.Continue = token
 			continue
 		}
+		if err != nil && p.listElsewhere(err) {
+			continue // The token is one of the resource, not of the version.
+		}
 		if err != nil {
-			return err // It says what was listed.
+			return p.whyUnlisted(err) // It says what was listed.
 		}
 		options.Limit = p.nextLimit(options.Limit, page)
 		if err := p.enqueue(run, queue, page, selector, first); err != nil {
@@ -93,6 +97,38 @@ func (p *pass) list(run, requests context.Context, queue chan<- listed, namespac
 			return nil
 		}
 	}
+}
+
+// listElsewhere makes the pass list through another version where the server cannot
+// list at this one because of some object. It returns false if there is none left.
+func (p *pass) listElsewhere(err error) bool {
+	_, some := p.objects.(subset)
+	if some || p.listedAt == len(p.options.ListThrough) || cluster.Explain(err).Reason != cluster.ReasonConversionFailed || cluster.ConverterDown(err) {
+		return false
+	}
+	if p.unlisted == nil {
+		p.unlisted = err
+	}
+	p.listedAt++
+	p.notice("an object fails the whole list of %s: listing them at %s", objectsName(p.objects), p.lister().Resource().Version)
+	return true
+}
+
+// whyUnlisted returns the error of a list: where another version was no help, that
+// of the first one.
+func (p *pass) whyUnlisted(err error) error {
+	if p.unlisted != nil && (apierrors.IsNotFound(err) || cluster.Explain(err).Reason == cluster.ReasonConversionFailed) {
+		return p.unlisted
+	}
+	return err
+}
+
+// lister is where the objects are listed.
+func (p *pass) lister() cluster.Objects {
+	if p.listedAt == 0 {
+		return p.objects
+	}
+	return p.options.ListThrough[p.listedAt-1]
 }
 
 // enqueue puts the objects of a page on the queue, but for those that are done.
@@ -154,7 +190,7 @@ func (p *pass) page(run, requests context.Context, options cluster.PageOptions) 
 	for attempt := 0; ; attempt++ {
 		var page *metav1.PartialObjectMetadataList
 		err := p.send(run, requests, unweighed, func(ctx context.Context) (err error) {
-			page, err = p.objects.ListMetadata(ctx, options)
+			page, err = p.lister().ListMetadata(ctx, options)
 			if cluster.Initializing(err) && options.LabelSelector == "" {
 				if cause := p.listCause(ctx); cause != nil {
 					return cause
@@ -182,7 +218,7 @@ func (p *pass) page(run, requests context.Context, options cluster.PageOptions) 
 // listCause returns why the server cannot list, if a LIST of one object can tell
 // (fact 14).
 func (p *pass) listCause(ctx context.Context) error {
-	_, err := p.objects.ListMetadata(ctx, cluster.PageOptions{Limit: 1})
+	_, err := p.lister().ListMetadata(ctx, cluster.PageOptions{Limit: 1})
 	if cluster.Initializing(err) {
 		return nil // It told nothing new.
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
 )
 
 // PassOptions says how to go over the objects. The zero value sends no-op
@@ -60,6 +61,12 @@ type PassOptions struct {
 	// Subresource is what the patches go through: "status", to pass by what is
 	// registered for writes of the resource itself, or nothing.
 	Subresource string
+	// ListThrough are the same objects through other served versions. They are listed
+	// there where one object that cannot be converted fails the whole list: then it
+	// alone is refused, and not all of them.
+	ListThrough []cluster.Objects
+	// Detour is another way for objects that the schema refuses; nil for none.
+	Detour *Detour
 	// NamespacesFirst are gone over before the rest, which is left alone if an
 	// object in them fails.
 	NamespacesFirst []string

@@ -92,6 +92,10 @@ type pass struct {
 	// stop ends the pass early, for a reason.
 	stop context.CancelCauseFunc
 
+	// listedAt is the number of the place that the objects are listed at, from 0 for
+	// that of the patches, and unlisted why not there.
+	listedAt int
+	unlisted error
 	// seen is the number of objects on the pages so far, taken that of those that
 	// must come to an outcome.
 	seen, taken int64
@@ -195,6 +199,9 @@ func (p *pass) rewrite(run, requests context.Context, object *metav1.PartialObje
 		patched, err = p.objects.PatchMetadata(ctx, key, request)
 		return err
 	})
+	if err != nil && p.options.Detour != nil && cluster.Explain(err).Reason == cluster.ReasonInvalid {
+		patched, err = p.detour(run, requests, key, request, err)
+	}
 	gaveUp := new(gaveUpError)
 	switch {
 	case err == nil && p.options.Canaries[key]:

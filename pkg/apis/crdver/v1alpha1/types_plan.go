@@ -166,6 +166,9 @@ type Intent struct {
 	// Path is "status" to rewrite objects through their status subresource, or
 	// absent.
 	Path string `json:"path,omitempty"`
+	// RefusedThrough is the served version that objects are rewritten through which
+	// the schema of the storage version refuses; absent to leave them alone.
+	RefusedThrough string `json:"refusedThrough,omitempty"`
 	// Verify says how much is verified: full, which is the default, sample or
 	// none. Anything but full never trims.
 	Verify VerifyMode `json:"verify,omitempty"`
@@ -264,7 +267,8 @@ type Step struct {
 	SVM *SVMStep `json:"svm,omitempty"`
 	// Changes are what the patch changes, for people.
 	Changes []Change `json:"changes,omitempty"`
-	// Objects is about how many objects the step rewrites or checks; absent if none.
+	// Objects is about how many objects the step rewrites or checks; absent if none,
+	// or if it is unknown.
 	Objects *int64 `json:"objects,omitempty"`
 	// HeldWrites says of a verify step that a webhook may hold a write, which is
 	// then persisted at the old storage version long after the change of it: the
@@ -341,6 +345,9 @@ type Summary struct {
 	CRDPatches int `json:"crdPatches"`
 	// Objects is about how many objects are rewritten or checked; absent if it is unknown.
 	Objects *int64 `json:"objects,omitempty"`
+	// Total is about how many objects the CRD has; absent where Objects are all of
+	// them, or it is unknown.
+	Total *int64 `json:"total,omitempty"`
 	// Irreversible are the steps that cannot be undone.
 	Irreversible []string `json:"irreversible"`
 	// Rehearsal is what the rehearsal found; absent if there was none.
@@ -357,10 +364,21 @@ type Rehearsal struct {
 	Refused []ObjectFailure `json:"refused,omitempty"`
 	// RefusedCount may be higher than the number of objects listed.
 	RefusedCount int64 `json:"refusedCount,omitempty"`
+	// Detours are the other versions that take objects which the schema refuses,
+	// without a loss. Those of the version that the intent names are not refused.
+	Detours []Detour `json:"detours,omitempty"`
 	// Lost are the field paths that a rewrite would drop or change.
 	Lost []FieldDifference `json:"lost,omitempty"`
 	// Appeared are the field paths that a rewrite would add, by defaulting.
 	Appeared []FieldDifference `json:"appeared,omitempty"`
+}
+
+// Detour is a served version through which objects can be rewritten that the
+// schema of the storage version refuses.
+type Detour struct {
+	Version string `json:"version"`
+	// Objects is how many of those that were rehearsed.
+	Objects int64 `json:"objects"`
 }
 
 // FieldDifference is a field path and the objects that it differs in. Values
