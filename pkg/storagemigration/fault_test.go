@@ -178,7 +178,7 @@ func TestPassWaitsAsLongAsItIsTold(t *testing.T) {
 
 // Fact 9: the continue token of a list expires when etcd is compacted; the list
 // goes on, and no object is missed.
-func TestPassContinuesAnExpiredList(t *testing.T) {
+func TestFact9PassContinuesAnExpiredList(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	bed := startWithCronTabs(t, n, testbed.InProcessOptions{})

@@ -2,6 +2,8 @@ package storagemigration_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -21,7 +23,7 @@ import (
 )
 
 // Fact 12: ratcheting does not forgive `required` at the root of the schema.
-func TestPassListsWhatTheSchemaRefuses(t *testing.T) {
+func TestFact12PassListsWhatTheSchemaRefuses(t *testing.T) {
 	t.Parallel()
 	const n = 120
 	bed := startWithCronTabs(t, n, testbed.InProcessOptions{})
@@ -72,6 +74,122 @@ func TestPassListsWhatTheSchemaRefuses(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	wantStored(t, bed, map[string]int{"v1": n + 2})
+}
+
+// Case 57: one object that the webhook cannot convert fails the whole list at a
+// version. Listed at another one, it alone is refused.
+func TestCase57PassListsElsewhere(t *testing.T) {
+	t.Parallel()
+	const n = 12
+	bed := start(t, testbed.InProcessOptions{})
+	converter, err := testbed.StartConverter(t.Context(), testbed.ConverterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(converter.Stop)
+	crd := testbed.HostPorts(testbed.CronTabGroup)
+	crd.Spec.Conversion = converter.Conversion("v1")
+	if _, err := testbed.CreateCRD(t.Context(), bed.Config(), crd); err != nil {
+		t.Fatal(err)
+	}
+	client := dynamicClient(t, bed.Config(), "v1beta1").Namespace("a")
+	for i := range n {
+		object := testbed.NewHostPort(testbed.CronTabGroup, "v1beta1", "a", fmt.Sprintf("object-%02d", i), i)
+		if i == 7 {
+			object.Object["spec"].(map[string]any)["settings"] = map[string]any{"text": strings.Repeat("x", 300_000)}
+		}
+		if _, err := client.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	converter.SetFault(testbed.FaultHugeAnnotation)
+	flipAndWait(t, bed) // The server gets a new cache, which it cannot fill.
+	objects := cronTabs(t, bed.Config(), "v1")
+	waitUntil(t, func() bool {
+		_, err := objects.ListMetadata(t.Context(), cluster.PageOptions{Limit: 500})
+		return err != nil
+	})
+	options := storagemigration.PassOptions{ListFor: time.Millisecond, PageSize: 5}
+	if result, err := storagemigration.Pass(t.Context(), objects, options); err == nil || result.Complete || !strings.Contains(err.Error(), "Too long") {
+		t.Errorf("%+v, %v", result, err)
+	}
+	options.ListThrough = []cluster.Objects{cronTabs(t, bed.Config(), "v1beta1")}
+	var notices []string
+	options.Notice = func(text string) { notices = append(notices, text) }
+	result, err := storagemigration.Pass(t.Context(), objects, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSum(t, result)
+	if c := result.Counts; !result.Complete || c.Listed != n || c.Refused != 1 || c.Rewritten+c.Current != n-1 ||
+		len(result.Failures) != 1 || result.Failures[0].Name != "object-07" || result.Failures[0].Reason != "ConversionFailed" {
+		t.Errorf("%+v", result)
+	}
+	if len(notices) != 1 || !strings.Contains(notices[0], "listing them at v1beta1") {
+		t.Errorf("notices %q", notices)
+	}
+	wantStored(t, bed, map[string]int{"v1": n - 1, "v1beta1": 1})
+	// A version that is not served is no help: the first reason is given.
+	options.ListThrough = []cluster.Objects{cronTabs(t, bed.Config(), "v0")}
+	if _, err := storagemigration.Pass(t.Context(), objects, options); err == nil || !strings.Contains(err.Error(), "Too long") {
+		t.Errorf("%v", err)
+	}
+}
+
+// The detour of an object is no way around the resourceVersion: what somebody
+// writes after it was looked at is not overwritten. What the detour would lose, or
+// nobody could look at, stays refused, in the words of the schema.
+func TestDetourAmongWriters(t *testing.T) {
+	t.Parallel()
+	const n = 20
+	bed := startWithCronTabs(t, n, testbed.InProcessOptions{})
+	client := dynamicClient(t, bed.Config(), "v1beta1").Namespace("a")
+	for _, name := range []string{"bare-lossy", "bare-sound", "bare-written"} {
+		object := testbed.NewCronTab("v1beta1", "a", name, 0)
+		delete(object.Object, "spec")
+		if _, err := client.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	updateCRD(t, bed, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		testbed.Version(crd, "v1").Schema.OpenAPIV3Schema.Required = []string{"spec"}
+	})
+	flipAndWait(t, bed)
+	old := cronTabs(t, bed.Config(), "v1beta1")
+	var asked []string
+	options := storagemigration.PassOptions{Concurrency: 1, Detour: &storagemigration.Detour{
+		Objects: old,
+		Takes: func(ctx context.Context, key types.NamespacedName) error {
+			asked = append(asked, key.Name)
+			switch key.Name {
+			case "bare-lossy":
+				return errors.New("it would lose something")
+			case "bare-written":
+				_, err := old.Patch(ctx, key, cluster.PatchRequest{Type: types.MergePatchType, Body: []byte(`{"metadata":{"labels":{"they":"wrote"}}}`)})
+				return err
+			}
+			return nil
+		},
+	}}
+	result, err := storagemigration.Pass(t.Context(), cronTabs(t, bed.Config(), "v1"), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSum(t, result)
+	if c := result.Counts; c.Refused != 1 || c.Changed != 1 || c.Rewritten+c.Current != n+1 || len(asked) != 3 ||
+		len(result.Failures) != 1 || result.Failures[0].Name != "bare-lossy" || !strings.Contains(result.Failures[0].Message, "spec: Required value") {
+		t.Errorf("%+v, asked %q", result, asked)
+	}
+	all := stored(t, bed)
+	if got := all["a/bare-sound"].Version(); got != "v1" {
+		t.Errorf("bare-sound is persisted at %s", got)
+	}
+	if got := all["a/bare-lossy"].Version(); got != "v1beta1" {
+		t.Errorf("bare-lossy is persisted at %s", got)
+	}
+	if !strings.Contains(string(all["a/bare-written"].Raw), `"they":"wrote"`) {
+		t.Errorf("what was written meanwhile is lost: %s", all["a/bare-written"].Raw)
+	}
 }
 
 // A webhook may refuse with any code. One that refuses with 404 or 409 must not
@@ -165,7 +283,7 @@ func onceAfter(calls int, do func()) func() {
 // Facts 1, 14 and 15: after a wrong trim and the removal of the version that
 // objects are persisted at, the pass says what is wrong, soon, with and without
 // a selector (with one, the server answers 429 "storage is (re)initializing").
-func TestPassTellsWhyNothingCanBeListed(t *testing.T) {
+func TestFact14PassTellsWhyNothingCanBeListed(t *testing.T) {
 	t.Parallel()
 	bed := startWithCronTabs(t, 30, testbed.InProcessOptions{})
 	flipAndWait(t, bed)

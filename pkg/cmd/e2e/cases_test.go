@@ -2,7 +2,9 @@ package e2e_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -333,4 +335,44 @@ func TestLossBlocks(t *testing.T) {
 	b.wantUnwritten(t, before)
 	b.wantVersions(t, name, []string{"v1beta1 storage", "v1"}, []string{"v1beta1"})
 	b.wantStored(t, group, map[string]int{"v1beta1": n})
+}
+
+// TestCase23StorageFlipsDuringMigration is case 23: somebody makes another version
+// the storage version while objects are rewritten. Nothing is trimmed, the change
+// is named, and storedVersions claims no less than what etcd holds; running again
+// plans from there.
+func TestCase23StorageFlipsDuringMigration(t *testing.T) {
+	t.Parallel()
+	m := &traffic{}
+	b := start(t, testbed.InProcessOptions{Middleware: m.wrap})
+	const group, n = "case23.example.com", 40
+	name := b.createCRD(t, crontabs(group, "v1beta1", "v1", "v2"))
+	b.createObjects(t, group, "v1beta1", n, "a", "b")
+	var once sync.Once
+	m.stepIn(func(r *http.Request) {
+		if patchesObject(r) {
+			once.Do(func() {
+				b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) { testbed.SetStorageVersion(c, "v2") })
+			})
+		}
+	})
+	got := b.must(t, 3, "promote", "v1", name, "--yes")
+	m.stepIn(nil)
+	contains(t, got.stderr, "generation", "run again to plan from here")
+	counts, err := testbed.CountByVersion(t.Context(), b.Etcd(), group, testbed.CronTabPlural)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := b.crd(t, name).Status.StoredVersions
+	for version := range counts {
+		if !slices.Contains(listed, version) {
+			t.Errorf("etcd has %v, storedVersions %q", counts, listed)
+		}
+	}
+	if len(listed) != 3 {
+		t.Errorf("storedVersions %q were trimmed", listed)
+	}
+	b.must(t, 0, "migrate", name, "--yes")
+	b.wantStored(t, group, map[string]int{"v2": n})
+	b.wantVersions(t, name, []string{"v1beta1", "v1", "v2 storage"}, []string{"v2"})
 }

@@ -129,7 +129,8 @@ func TestMigrateAPart(t *testing.T) {
 	b.wantStored(t, group, map[string]int{"v1": 11, "v1beta1": n - 11})
 	b.must(t, 0, "migrate", name, "-l", "pick=me", "--yes")
 	b.wantStored(t, group, map[string]int{"v1": 11, "v1beta1": n - 11})
-	contains(t, b.must(t, 0, "migrate", name, "-n", "a", "-l", "pick=me", "--yes").stdout, "0 objects")
+	contains(t, b.must(t, 1, "migrate", name, "-n", "a", "-l", "pick=me", "--yes").stderr,
+		"there are no objects in the namespace a with labels that match pick=me in "+name)
 	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, before)
 	// All of them, one namespace after the other, and still no proof.
 	b.must(t, 0, "migrate", name, "-n", "b", "--yes")

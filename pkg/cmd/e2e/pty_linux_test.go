@@ -2,8 +2,10 @@ package e2e_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
@@ -41,6 +44,10 @@ func (b *bed) openTerminal(t *testing.T, args ...string) *terminal {
 	}
 	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
 	if err != nil {
+		t.Fatal(err)
+	}
+	// Without a width there is no room for a bar.
+	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 120}); err != nil {
 		t.Fatal(err)
 	}
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -181,4 +188,44 @@ func TestPromptOnATerminal(t *testing.T) {
 			t.Error("it asked, although there is nothing to do")
 		}
 	})
+}
+
+// TestPlanningOnATerminal has a rehearsal that takes its time: the plan that waits
+// for it is announced, with a bar, on standard error; --progress says otherwise.
+func TestPlanningOnATerminal(t *testing.T) {
+	t.Parallel()
+	const objects = 100
+	b := start(t, testbed.InProcessOptions{Middleware: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPatch && r.URL.Query().Get("dryRun") != "" {
+				time.Sleep(15 * time.Millisecond) // A server that is slow.
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	name := b.scene(t, "planning.example.com", objects)
+	announced := "Rehearsing the rewrite of " + name + " for the plan (server dry run)"
+	for mode, shows := range map[string]bool{"auto": true, "none": false} {
+		x := b.openTerminal(t, "promote", "v1", name, "--concurrency", "1", "--progress", mode)
+		x.expect(prompt)
+		before, _, _ := strings.Cut(x.screen.String(), "Plan: promote")
+		if strings.Contains(before, announced) != shows || strings.Contains(before, fmt.Sprintf("/%d", objects)) != shows {
+			t.Errorf("--progress %s shows %q before the plan", mode, before)
+		}
+		x.answer("n\r")
+		x.end(3)
+		if x.stdout.Len() > 0 {
+			t.Errorf("standard output: %s", x.stdout.String())
+		}
+	}
+	events := 0
+	for line := range strings.Lines(b.must(t, 0, "promote", "v1", name, "--concurrency", "1", "--progress", "json", "--dry-run=server").stderr) {
+		var event v1alpha1.Event
+		if json.Unmarshal([]byte(line), &event) == nil && event.Type == v1alpha1.EventProgress && event.CRD == name && event.Step == "rehearse" && event.Progress.Total == objects {
+			events++
+		}
+	}
+	if events == 0 || events > objects/2 {
+		t.Errorf("%d events while it plans", events)
+	}
 }

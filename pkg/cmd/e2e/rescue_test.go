@@ -20,8 +20,9 @@ import (
 )
 
 // lose creates a CRD with objects at v1alpha1, v1alpha2 and v1, n of each, and
-// then does what people do by hand: it trims the list and removes the two.
-func (b *bed) lose(t *testing.T, c *apiextensionsv1.CustomResourceDefinition, n int) string {
+// then does what people do by hand: it trims the list and removes the two. What
+// happens before that is told the name of the CRD.
+func (b *bed) lose(t *testing.T, c *apiextensionsv1.CustomResourceDefinition, n int, before ...func(name string)) string {
 	t.Helper()
 	group := c.Spec.Group
 	name := b.createCRD(t, c)
@@ -32,12 +33,19 @@ func (b *bed) lose(t *testing.T, c *apiextensionsv1.CustomResourceDefinition, n 
 		b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) { testbed.SetStorageVersion(c, version) })
 		b.persists(t, group, version)
 		for i := range n {
-			object := newCronTab(group, version, "a", fmt.Sprintf("%s-%d", version, i), i)
+			namespace := "a"
+			if c.Spec.Scope == apiextensionsv1.ClusterScoped {
+				namespace = ""
+			}
+			object := newCronTab(group, version, namespace, fmt.Sprintf("%s-%d", version, i), i)
 			if i == 0 {
 				object.SetFinalizers([]string{"example.com/held"})
 			}
 			b.createOne(t, object)
 		}
+	}
+	for _, do := range before {
+		do(name)
 	}
 	b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) { testbed.SetStorageVersion(c, "v1") })
 	b.patchStored(t, name, "v1")
@@ -55,6 +63,9 @@ func (b *bed) lose(t *testing.T, c *apiextensionsv1.CustomResourceDefinition, n 
 func (b *bed) persists(t *testing.T, group, version string) {
 	t.Helper()
 	probe := newCronTab(group, version, "probe", "probe", 0)
+	if c := b.crd(t, testbed.CronTabPlural+"."+group); c.Spec.Scope == apiextensionsv1.ClusterScoped {
+		probe.SetNamespace("")
+	}
 	if err := testbed.WaitForStorageVersion(t.Context(), b.InProcess, resource(group, version), probe, version); err != nil {
 		t.Fatal(err)
 	}

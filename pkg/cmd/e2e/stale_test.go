@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
@@ -78,6 +79,9 @@ func TestSavedPlanIsStale(t *testing.T) {
 			if test.name != "deleted" {
 				middle = b.crd(t, name)
 			}
+			if test.code == 3 {
+				b.wantStaleDocuments(t, file, name, test.says)
+			}
 			got = b.must(t, test.code, "apply", "-f", file, "--yes")
 			contains(t, got.stdout+got.stderr, test.says)
 			if test.code != 0 && middle != nil && !reflect.DeepEqual(middle, b.crd(t, name)) {
@@ -96,6 +100,70 @@ func TestSavedPlanIsStale(t *testing.T) {
 		b.must(t, 0, "promote", "v1", name, "--plan-out", file)
 		contains(t, other.must(t, 3, "apply", "-f", file, "--yes").stderr, "another cluster")
 	})
+}
+
+// wantStaleDocuments has a program apply a stale plan: it gets one document that
+// says why nothing was done, and the blocked plan on a dry run.
+func (b *bed) wantStaleDocuments(t *testing.T, file, name, says string) {
+	t.Helper()
+	for _, format := range []string{"json", "yaml"} {
+		var report v1alpha1.Report
+		decode(t, format, b.must(t, 3, "apply", "-f", file, "--yes", "-o", format).stdout, &report)
+		if report.Kind != "Report" || report.Outcome != v1alpha1.OutcomeRefused || !strings.Contains(report.Message, says) || len(report.Steps) == 0 ||
+			report.Intent.Verb != v1alpha1.VerbPromote {
+			t.Errorf("report: %+v", report)
+		}
+		for _, step := range report.Steps {
+			if step.Outcome != v1alpha1.OutcomeNotRun {
+				t.Errorf("%s: %s", step.ID, step.Outcome)
+			}
+		}
+		var plan v1alpha1.Plan
+		decode(t, format, b.must(t, 3, "apply", "-f", file, "--dry-run=server", "-o", format).stdout, &plan)
+		last := v1alpha1.Blocker{}
+		if n := len(plan.Blockers); n > 0 {
+			last = plan.Blockers[n-1]
+		}
+		if plan.Kind != "Plan" || plan.Applyable || last.ID != "stale" || !strings.Contains(last.Message, says) ||
+			!strings.HasPrefix(last.Resolve, "kubectl crdver promote v1") || !strings.Contains(last.Resolve, " "+name) {
+			t.Errorf("plan: %+v", plan)
+		}
+	}
+}
+
+// TestStalePlanOfSeveral has one stale plan among three: none is carried out, and
+// the list says which, and that the others were not for that reason.
+func TestStalePlanOfSeveral(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	var names []string
+	for _, group := range []string{"first-of.example.com", "second-of.example.com", "third-of.example.com"} {
+		names = append(names, b.scene(t, group, 2))
+	}
+	file := filepath.Join(t.TempDir(), "plans.yaml")
+	b.must(t, 0, append(append([]string{"promote", "v1"}, names...), "--plan-out", file)...)
+	b.updateCRD(t, names[1], describe)
+	before := b.revisions(t)
+	var reports v1alpha1.ReportList
+	decode(t, "json", b.must(t, 3, "apply", "-f", file, "--yes", "-o", "json").stdout, &reports)
+	if reports.Kind != "ReportList" || len(reports.Items) != 3 {
+		t.Fatalf("reports: %+v", reports)
+	}
+	for i, report := range reports.Items {
+		if report.Outcome != v1alpha1.OutcomeRefused || !strings.Contains(report.Message, "the plan for "+names[1]+" is stale") || report.Target.CRD.Name != names[i] {
+			t.Errorf("%s: %s: %s", report.Target.CRD.Name, report.Outcome, report.Message)
+		}
+	}
+	var plans v1alpha1.PlanList
+	decode(t, "json", b.must(t, 3, "apply", "-f", file, "--dry-run=client", "-o", "json").stdout, &plans)
+	if len(plans.Items) != 3 || !plans.Items[0].Applyable || plans.Items[1].Applyable || !plans.Items[2].Applyable {
+		t.Errorf("plans: %+v", plans)
+	}
+	b.wantUnwritten(t, before)
+	// What is no refusal prints no document, as with every other command.
+	if got := b.must(t, 1, "apply", "-f", filepath.Join(t.TempDir(), "none.yaml"), "--yes", "-o", "json"); got.stdout != "" {
+		t.Errorf("standard output: %s", got.stdout)
+	}
 }
 
 // edit returns a change of the saved plan.

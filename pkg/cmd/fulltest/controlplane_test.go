@@ -32,15 +32,16 @@ type scenario struct {
 	run     func(t *testing.T, bed *testbed.Full, s *subject)
 }
 
-// TestControlPlane runs the scenarios on one control plane. Those of the second
-// group break the reading of a resource or of a group for a while, which the
+// TestControlPlane runs the scenarios on one control plane. Those of the later
+// groups break the reading of a resource or of a group for a while, which the
 // search for owner references of other tests would notice.
 func TestControlPlane(t *testing.T) {
 	t.Parallel()
 	runScenarios(t,
 		slices.Concat(webhookScenarios(), accessScenarios(), policyScenarios(), referenceScenarios(), discoveryScenarios(),
-			pluginScenarios(), jobScenarios(), concurrentScenarios(), validateScenarios(), usageScenarios()),
+			pluginScenarios(), jobScenarios(), concurrentScenarios(), validateScenarios(), usageScenarios(), selectionScenarios()),
 		brokenScenarios(),
+		[]scenario{{name: "rescue rights", run: testRescueRights}},
 	)
 }
 

@@ -27,6 +27,7 @@ func engineScenarios() []scenario {
 		{name: "engine in-tree fails", prepare: prepareSVM("engine-fails.example.com"), run: testEngineFails},
 		{name: "engine in-tree is the second", prepare: prepareSVM("engine-second.example.com"), run: testEngineSecond},
 		{name: "engine in-tree killed", prepare: prepareSVM("engine-killed.example.com"), run: testEngineKilled},
+		{name: "engine in-tree interrupted", prepare: prepareSVM("engine-interrupted.example.com"), run: testEngineInterrupted},
 		{name: "somebody else's migration", prepare: prepareSVM("engine-waits.example.com"), run: testWaitForSVM},
 	}
 }
