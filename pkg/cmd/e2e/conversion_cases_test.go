@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func TestCase49MigrateBeforeScaleDown(t *testing.T) {
 
 	// The webhook goes away after a quarter of the objects, and an object is refused
 	// from then on.
-	patches := map[string]int{}
+	patches, gone := map[string]int{}, sync.Once{}
 	m.stepIn(func(r *http.Request) {
 		if !patchesObject(r) {
 			return
@@ -46,10 +47,12 @@ func TestCase49MigrateBeforeScaleDown(t *testing.T) {
 		m.lock.Lock()
 		defer m.lock.Unlock()
 		patches[r.URL.Path]++
-		if len(patches) == n/4 {
-			guard.refuses.Store(true)
-			hook.down.Store(true)
-			time.AfterFunc(2*time.Second, func() { hook.down.Store(false) })
+		if len(patches) == n/4 { // Those that are sent again are the same ones.
+			gone.Do(func() {
+				guard.refuses.Store(true)
+				hook.down.Store(true)
+				time.AfterFunc(2*time.Second, func() { hook.down.Store(false) })
+			})
 		}
 	})
 	got = b.must(t, 4, "migrate", name, "--yes", "--concurrency", "2", "--progress", "plain")
