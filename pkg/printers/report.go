@@ -67,6 +67,9 @@ func reportVerb(report v1alpha1.Report) string {
 	}
 	switch report.Outcome {
 	case v1alpha1.OutcomeDone:
+		if report.Intent.Verb == v1alpha1.VerbBrownout && report.Brownout == nil {
+			return "served again as before an earlier brownout; that of " + report.Intent.Version + " is yet to be made"
+		}
 		if report.Resume != "" {
 			return "partly " + done
 		}

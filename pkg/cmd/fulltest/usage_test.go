@@ -337,6 +337,32 @@ func testUsageAround(t *testing.T, bed *testbed.Full, _ *subject) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, err = client.AdmissionregistrationV1().MutatingAdmissionPolicies().Create(t.Context(), &admissionv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "around"},
+		Spec: admissionv1.MutatingAdmissionPolicySpec{
+			ParamKind: &admissionv1.ParamKind{APIVersion: old, Kind: "CronTab"}, ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
+				{RuleWithOperations: rules("v1beta1")}, {RuleWithOperations: rules("v1")},
+			}},
+			Mutations: []admissionv1.Mutation{{
+				PatchType:          admissionv1.PatchTypeApplyConfiguration,
+				ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: `Object{metadata: Object.metadata{labels: {"around": "yes"}}}`},
+			}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.AdmissionregistrationV1().MutatingAdmissionPolicyBindings().Create(t.Context(), &admissionv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "around"},
+		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{
+			PolicyName: "around", ParamRef: &admissionv1.ParamRef{Name: "none", Namespace: "default", ParameterNotFoundAction: new(admissionv1.AllowAction)},
+			MatchResources: &admissionv1.MatchResources{ExcludeResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rules("v1beta1")}}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	manifest := "---\n# Source: shop/a.yaml\napiVersion: " + old + "\nkind: CronTab\nmetadata:\n  name: one\n---\napiVersion: " + old +
 		"\nkind: Other\nmetadata:\n  name: two\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: three\n"
 	for _, secret := range []*corev1.Secret{
@@ -349,21 +375,36 @@ func testUsageAround(t *testing.T, bed *testbed.Full, _ *subject) {
 			t.Fatal(err)
 		}
 	}
+	// The same as ConfigMaps, which Helm keeps its releases in if it is told to.
+	for _, secret := range []*corev1.Secret{
+		helmRelease(t, "in-config-map", "deployed", 7, manifest), helmRelease(t, "in-config-map", "superseded", 6, manifest),
+	} {
+		_, err := client.CoreV1().ConfigMaps("other").Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: secret.ObjectMeta, Data: map[string]string{"release": string(secret.Data["release"])},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.child(t, "around-child", old, "CronTab")
 
 	items := s.usage(t, s.kubeconfig, 2, s.name, "--helm")
 	item := items[1]
 	wantRows(t, item, v1alpha1.UsageHPA, "object HorizontalPodAutoscaler default/around: names 1 objects, reference")
 	wantRows(t, item, v1alpha1.UsageWebhook, "webhook around/old.example.com: names 1 rules, reference", "webhook around/both.example.com: names 1 rules, reference")
-	wantRows(t, item, v1alpha1.UsagePolicy, "policy ValidatingAdmissionPolicy around: names 1 rules, reference", "policy ValidatingAdmissionPolicy around: read 0 , use")
-	wantRows(t, item, v1alpha1.UsageHelm, "release other/shop: names 2 objects, reference")
+	wantRows(t, item, v1alpha1.UsagePolicy,
+		"policy ValidatingAdmissionPolicy around: names 1 rules, reference", "policy ValidatingAdmissionPolicy around: read 0 , use",
+		"policy MutatingAdmissionPolicy around: names 1 rules, reference", "policy MutatingAdmissionPolicy around: read 0 , use",
+		"policy MutatingAdmissionPolicyBinding around: names 1 rules, reference")
+	wantRows(t, item, v1alpha1.UsageHelm, "release other/in-config-map: names 2 objects, reference", "release other/shop: names 2 objects, reference")
 	wantRows(t, item, v1alpha1.UsageOwnerReference, "resource configmaps: names 1 objects, reference")
 	wantRows(t, item, v1alpha1.UsageManagedFields)
 	wantRows(t, items[0], v1alpha1.UsageHelm, "release other/current: names 2 objects, reference")
+	wantRows(t, items[0], v1alpha1.UsagePolicy, "policy MutatingAdmissionPolicy around: names 1 rules, reference")
 	wantRows(t, items[0], v1alpha1.UsageWebhook, "webhook around/both.example.com: names 1 rules, reference")
 	r := s.run(t, "usage", "v1beta1", s.name, "--helm", "-o", "wide", "--could")
 	r.want(t, 2, "helm: other/fake holds no release that can be read", "once the version is not served, it is not asked about the others either",
-		"group system:masters", "default/around-child", "revision 3")
+		"group system:masters", "default/around-child", "revision 3", "revision 7")
 	r.lacks(t, "hunter2")
 	// Without --helm, Secrets are not decoded.
 	s.run(t, "usage", "v1beta1", s.name).lacks(t, "other/shop")
