@@ -194,7 +194,7 @@ func (c *change) requestsDuring(ctx context.Context, one crd.CRD, version string
 	if err != nil {
 		return nil, nil, err
 	}
-	notFound := func(verb v1alpha1.UsageVerb) bool { return verb.Code == http.StatusNotFound }
+	notFound := func(verb v1alpha1.UsageVerb) bool { return verb.Code == http.StatusNotFound && !verb.Missing }
 	found = slices.DeleteFunc(found, func(e v1alpha1.UsageEvidence) bool {
 		return e.Proves != v1alpha1.ProvesUse || e.Requests == nil || !slices.ContainsFunc(e.Requests.Verbs, notFound)
 	})

@@ -84,9 +84,7 @@ func (r *run) brownoutRound(ctx context.Context, left []v1alpha1.Step, result *v
 	r.report.Brownout.Rounds = append(r.report.Brownout.Rounds, v1alpha1.BrownoutRound{Started: *r.time(), Planned: mark.Until})
 	r.report.Brownout.Served = false
 	r.warn("%s is not served until %s; should this process end, run: %s", version, mark.Until.UTC().Format(time.RFC3339), r.Gates.Back)
-	waited := eventually(ctx, version+" is no longer served", func(ctx context.Context) error {
-		return errors.Join(r.listed(ctx, version, false), r.readable(ctx, endpoint(after)))
-	})
+	waited := r.unserves(ctx, version, endpoint(after))
 	if waited == nil {
 		waited = r.pause(ctx, begun.Add(r.plan.Intent.Brownout.For.Duration), version+" is not served", func(ctx context.Context, left time.Duration) error {
 			effects.sample(ctx, left)
@@ -100,6 +98,28 @@ func (r *run) brownoutRound(ctx context.Context, left []v1alpha1.Step, result *v
 		return waited // The same, twice.
 	}
 	return errors.Join(waited, err)
+}
+
+// unserves waits until the version is no longer served, or until there is nothing to
+// wait for: somebody may serve it again at once.
+func (r *run) unserves(ctx context.Context, version, other string) error {
+	waiting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	err := eventually(waiting, version+" is no longer served", func(ctx context.Context) error {
+		err := errors.Join(r.listed(ctx, version, false), r.readable(ctx, other))
+		if err == nil {
+			return nil
+		}
+		if ended := r.stillThere(ctx, version); ended != nil {
+			stop(ended)
+		}
+		return err
+	})
+	refused := new(RefusedError)
+	if errors.As(err, &refused) {
+		return refused
+	}
+	return err
 }
 
 // unserved is the time of a brownout by the clock of the API server, in which its audit

@@ -179,9 +179,15 @@ func TestFleet(t *testing.T) {
 	})
 	t.Run("another way", func(t *testing.T) {
 		// The same address through another proxy, or to another certificate, may be that of another cluster.
-		named := f.eu.Config()
+		proxy, err := testbed.StartProxy(t.Context(), f.eu.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(proxy.Stop)
+		named := proxy.Config()
 		named.ServerName = "localhost"
-		got := f.ask(t, 0, kubeconfigs(t, map[string]*rest.Config{"eu": f.eu.Config(), "named": named, "third": f.eu.Config()}), "status", f.crd, "--all-contexts")
+		contexts := map[string]*rest.Config{"eu": proxy.Config(), "named": named, "third": proxy.Config()}
+		got := f.ask(t, 0, kubeconfigs(t, contexts), "status", f.crd, "--all-contexts")
 		fields(t, got.stdout, "eu crontabs.fleet.example.com v1 ", "named crontabs.fleet.example.com v1 ", "third <none> <none> <none> <none> <none> <none> <none> <none> the same cluster as eu")
 	})
 	t.Run("interrupt", func(t *testing.T) {

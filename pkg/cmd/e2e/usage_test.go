@@ -207,7 +207,7 @@ func TestUsageGitOps(t *testing.T) {
 	wantUnlooked(t, items[1], v1alpha1.UsageFlux, "HelmReleases without an inventory: flux-system/older")
 	wantUsage(t, items[1], v1alpha1.UsageInUse, v1alpha1.UsageArgoCD, "object Application argocd/shop names 2 objects reference")
 	wantUsage(t, items[1], v1alpha1.UsageInUse, v1alpha1.UsageFlux,
-		"object HelmRelease flux-system/shop names 1 objects reference", "object Kustomization flux-system/apps names 2 objects reference")
+		"object Kustomization flux-system/apps names 2 objects reference", "object HelmRelease flux-system/shop names 1 objects reference")
 	wantUsage(t, items[0], v1alpha1.UsageInUse, v1alpha1.UsageArgoCD, "object Application argocd/shop names 1 objects reference")
 	for _, e := range items[1].Evidence {
 		if e.Source == v1alpha1.UsageArgoCD && !slices.Equal(e.Examples, []string{"a/one", "a/two"}) ||

@@ -151,9 +151,9 @@ func testBrownoutClients(t *testing.T, bed *testbed.Full) {
 	}
 	slices.Sort(rows)
 	want := []string{
-		"user alice alice-operator/1.4 read 6 requests [{get 404 6}]",
-		"user alice alice-operator/1.4 write 2 requests [{patch 404 2}]",
-		"user system:serviceaccount:default:curl-user curl/8.5.0 read 2 requests [{get 404 2}]",
+		"user alice alice-operator/1.4 read 6 requests [{get 404 false 6}]",
+		"user alice alice-operator/1.4 write 2 requests [{patch 404 false 2}]",
+		"user system:serviceaccount:default:curl-user curl/8.5.0 read 2 requests [{get 404 false 2}]",
 	}
 	if !slices.Equal(rows, want) || !slices.Contains(report.Watched, "audit logs") || len(report.Rounds) != rounds {
 		t.Errorf("%s\nwant\n%s\n%+v", strings.Join(rows, "\n"), strings.Join(want, "\n"), report)

@@ -185,7 +185,7 @@ func (f fleet) testRights(t *testing.T) {
 	f.ask(t, 0, "eu-nobody,eu-lister,eu", "can-remove", "v1beta1", f.eu.name).rows(t,
 		"eu crontabs.fleet.example.com v1beta1 no (verified) false probably unused clear <none>", "As far as these clusters are concerned, it may leave the manifest (1 cluster: 1 clear).")
 	f.ask(t, 2, "us-nobody,us-lister", "can-remove", "v1beta1", f.eu.name).rows(t,
-		"us-nobody <none> <none> <none> <none> <none> the same cluster as us-lister", "us-lister crontabs.fleet.example.com v1beta1 yes true probably unused blocked <none>")
+		"us-nobody <none> <none> <none> <none> <none> <none> the same cluster as us-lister", "us-lister crontabs.fleet.example.com v1beta1 yes true probably unused blocked <none>")
 }
 
 // testSame has contexts that lead to the same cluster.
