@@ -121,7 +121,7 @@ func testBrownoutClients(t *testing.T, bed *testbed.Full) {
 	eventually(t, "the service account may read", 30*time.Second, func() bool { return s.get(t, token, "v1", "object-000000") == http.StatusOK })
 
 	const rounds = 2
-	done := s.brownout(t, &watcher{}, "--for", "10s", "--repeat", fmt.Sprint(rounds), "--every", "20s", "--audit-log", bed.AuditLog(), "-o", "json")
+	done := s.brownout(t, &watcher{}, "--for", "8s", "--repeat", fmt.Sprint(rounds), "--every", "12s", "--audit-log", bed.AuditLog(), "-o", "json")
 	for range rounds {
 		eventually(t, "v1beta1 is not served", time.Minute, func() bool { return apierrors.IsNotFound(s.lists(t, "v1beta1")) })
 		for range 3 {
