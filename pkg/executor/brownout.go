@@ -94,7 +94,7 @@ func (r *run) brownoutRound(ctx context.Context, left []v1alpha1.Step, result *v
 	err = r.serveAgain(ctx, mark)
 	effects.unserved = append(effects.unserved, r.unserved(ctx, mark))
 	r.report.Brownout.Rounds[len(r.report.Brownout.Rounds)-1].Ended = *r.time()
-	if errors.As(waited, new(*RefusedError)) && err != nil {
+	if refusal(waited) != nil && err != nil {
 		return waited // The same, twice.
 	}
 	return errors.Join(waited, err)
@@ -103,23 +103,9 @@ func (r *run) brownoutRound(ctx context.Context, left []v1alpha1.Step, result *v
 // unserves waits until the version is no longer served, or until there is nothing to
 // wait for: somebody may serve it again at once.
 func (r *run) unserves(ctx context.Context, version, other string) error {
-	waiting, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	err := eventually(waiting, version+" is no longer served", func(ctx context.Context) error {
-		err := errors.Join(r.listed(ctx, version, false), r.readable(ctx, other))
-		if err == nil {
-			return nil
-		}
-		if ended := r.stillThere(ctx, version); ended != nil {
-			stop(ended)
-		}
-		return err
-	})
-	refused := new(RefusedError)
-	if errors.As(err, &refused) {
-		return refused
-	}
-	return err
+	return eventuallyUnless(ctx, version+" is no longer served", func(ctx context.Context) error {
+		return errors.Join(r.listed(ctx, version, false), r.readable(ctx, other))
+	}, func(ctx context.Context) error { return r.stillThere(ctx, version) })
 }
 
 // unserved is the time of a brownout by the clock of the API server, in which its audit

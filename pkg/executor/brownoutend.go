@@ -28,7 +28,7 @@ func (r *run) serveAgain(ctx context.Context, mark *v1alpha1.Brownout) error {
 	told := time.Time{}
 	for attempt := 1; ; attempt++ {
 		done, err := r.serveOnce(ctx, mark)
-		if done || err != nil && errors.As(err, new(*RefusedError)) {
+		if done || refusal(err) != nil {
 			r.report.Brownout.Served = err == nil
 			return err
 		}
@@ -79,12 +79,45 @@ func (r *run) serveOnce(ctx context.Context, mark *v1alpha1.Brownout) (done bool
 		return false, err
 	}
 	r.expected = identify(after)
-	if err := eventually(ctx, mark.Version+" is served", func(ctx context.Context) error {
+	err = eventuallyUnless(ctx, mark.Version+" is served", func(ctx context.Context) error {
 		return errors.Join(r.listed(ctx, mark.Version, true), r.readable(ctx, mark.Version))
-	}); err != nil {
+	}, func(ctx context.Context) error { return refusal(r.gone(r.Cluster.CRDs().Get(ctx, r.expected.Name))) })
+	switch {
+	case refusal(err) != nil:
+		return false, err
+	case err != nil:
 		r.warn("%s", err)
 	}
 	return true, nil
+}
+
+// eventuallyUnless is [eventually], but for an end that makes waiting pointless.
+func eventuallyUnless(ctx context.Context, what string, check, ended func(context.Context) error) error {
+	waiting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	err := eventually(waiting, what, func(ctx context.Context) error {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		if end := ended(ctx); end != nil {
+			stop(end)
+		}
+		return err
+	})
+	if end := refusal(err); end != nil {
+		return end
+	}
+	return err
+}
+
+// refusal returns the refusal in an error, or nil.
+func refusal(err error) error {
+	refused := new(RefusedError)
+	if errors.As(err, &refused) {
+		return refused
+	}
+	return nil
 }
 
 // stillThere looks whether a brownout can go on: whether the CRD is there and, during
@@ -94,11 +127,17 @@ func (r *run) stillThere(ctx context.Context, unserved string) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	found, err := r.Cluster.CRDs().Get(ctx, r.expected.Name)
-	if gone := r.gone(found, err); gone != nil && errors.As(gone, new(*RefusedError)) {
+	if gone := refusal(r.gone(found, err)); gone != nil {
 		return gone
 	}
-	if err != nil || unserved == "" {
+	switch {
+	case err != nil:
 		return nil //nolint:nilerr // The next look may go better.
+	case found.DeletionTimestamp != nil:
+		// Who is to clean up may need the version for it.
+		return refusef("the CRD %s is being deleted: the brownout ends", found.Name)
+	case unserved == "":
+		return nil
 	}
 	switch i := versionIndex(found, unserved); {
 	case i < 0:
@@ -122,9 +161,6 @@ func (r *run) gone(found *apiextensionsv1.CustomResourceDefinition, err error) e
 	case string(found.UID) != r.expected.UID:
 		r.report.Brownout.Gone = true
 		return refusef("the CRD %s was deleted and created again: the versions of the new one are left as they are", found.Name)
-	case found.DeletionTimestamp != nil:
-		r.report.Brownout.Gone = true
-		return refusef("the CRD %s is being deleted, and all its objects with it", found.Name)
 	}
 	return nil
 }

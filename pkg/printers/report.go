@@ -79,6 +79,9 @@ func reportVerb(report v1alpha1.Report) string {
 	case v1alpha1.OutcomePartial:
 		return "partly " + done
 	case v1alpha1.OutcomeRefused, v1alpha1.OutcomeFailed, v1alpha1.OutcomeInterrupted, v1alpha1.OutcomeNotRun:
+		if b := report.Brownout; b != nil && b.Served && len(b.Rounds) > 0 {
+			return fmt.Sprintf("%s that ended early (%s)", done, report.Outcome)
+		}
 		return fmt.Sprintf("not %s (%s)", done, report.Outcome)
 	}
 	return string(report.Outcome)

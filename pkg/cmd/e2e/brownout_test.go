@@ -66,7 +66,7 @@ func TestBrownout(t *testing.T) {
 	contains(t, b.must(t, 3, "brownout", "v1beta1", name, "--for", "2s", "--yes").stderr, "v1beta1 is in use: manager", "--allow-in-use")
 	contains(t, b.must(t, 3, "brownout", "v1", name, "--for", "2s", "--yes", "--allow-in-use").stderr, "v1 is the storage version")
 
-	args := []string{"brownout", "v1beta1", name, "--for", "2s", "--repeat", "2", "--every", "4s", "--allow-in-use", "--yes", "-o", "json"}
+	args := []string{"brownout", "v1beta1", name, "--for", "4s", "--repeat", "2", "--every", "10s", "--allow-in-use", "--yes", "-o", "json"}
 	done := make(chan result, 1)
 	go func() { done <- b.run(t, args...) }()
 	for range 2 {
@@ -95,7 +95,8 @@ func TestBrownout(t *testing.T) {
 // brownoutProcess starts the real binary.
 func (b *bed) brownoutProcess(t *testing.T, plugin, kubeconfig, name, length string) (command *exec.Cmd, out *lockedBuffer) {
 	t.Helper()
-	command = exec.CommandContext(t.Context(), plugin, "brownout", "v1beta1", name, "--for", length, "--allow-in-use", "--yes", "--kubeconfig", kubeconfig)
+	command = exec.CommandContext(t.Context(), plugin, "brownout", "v1beta1", name, "--for", length, "--allow-in-use", "--yes",
+		"--progress", "json", "--kubeconfig", kubeconfig)
 	out = &lockedBuffer{}
 	command.Stdout, command.Stderr = out, out
 	if err := command.Start(); err != nil {
@@ -123,7 +124,7 @@ func TestBrownoutSignals(t *testing.T) {
 		if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
 			t.Errorf("%s: %v\n%s", signal, err, out)
 		}
-		contains(t, out.String(), "v1beta1 is served again", "the way back: kubectl crdver restore v1beta1 "+name)
+		contains(t, out.String(), name+" served again, after a brownout of v1beta1 that ended early (interrupted)", "v1beta1 is served again", "the way back: kubectl crdver restore v1beta1 "+name)
 		b.wantNoBrownout(t, name, group)
 	}
 	// Whoever meant more than the way back gets that, and is told of the rest.
@@ -174,6 +175,16 @@ func TestBrownoutOverdue(t *testing.T) {
 	})
 	contains(t, b.must(t, 0, "status", name).stdout, "was to end at 2026-01-02T03:09:05Z and is overdue", "kubectl crdver restore v1beta1 "+name)
 	contains(t, b.must(t, 4, "retire", "v1beta1", name, "--yes").stderr, "was never ended: first it is served again")
+	b.wantNoBrownout(t, name, group)
+
+	// One that cannot be read is about no version that is known.
+	b.annotate(t, name, lifecycle.BrownoutAnnotation, "")
+	contains(t, b.must(t, 3, "brownout", "v1beta1", name, "--for", "1s", "--allow-in-use", "--yes").stderr, "the annotation crdver.dev/brownout cannot be read")
+	got := b.must(t, 0, "restore", "v1", name, "--yes")
+	contains(t, got.stderr, "1. remove crdver.dev/brownout, which cannot be read", `- metadata.annotations[crdver.dev/brownout]: ""`)
+	if strings.Contains(got.stderr, "begun with v1") {
+		t.Error(got)
+	}
 	b.wantNoBrownout(t, name, group)
 }
 

@@ -12,7 +12,10 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
@@ -28,23 +31,69 @@ func (b *bed) startBrownout(t *testing.T, name, group string) <-chan result {
 	return done
 }
 
-// TestBrownoutOfWhatGoes deletes the CRD during a brownout, which ends at once: there
-// is nothing left to serve.
+// TestBrownoutOfWhatGoes deletes the CRD during a brownout, which ends at once. Where
+// the deletion waits for a controller, that may need the version; where it is done,
+// there is nothing left to serve.
 func TestBrownoutOfWhatGoes(t *testing.T) {
 	t.Parallel()
-	b := start(t, testbed.InProcessOptions{})
+	// While a CRD is being deleted, its server asks whatever admission there is.
+	meanwhile := &traffic{}
+	b := start(t, testbed.InProcessOptions{Admission: admission.NewChainHandler(), Middleware: meanwhile.wrap})
 	const group = "goes.example.com"
 	name := b.brownoutScene(t, group)
-	done := b.startBrownout(t, name, group)
 	crds := b.crds(t).ApiextensionsV1().CustomResourceDefinitions()
+	object := b.objects(t).Resource(resource(group, "v1")).Namespace("a")
+	finalizers := func(list string) {
+		t.Helper()
+		if _, err := object.Patch(t.Context(), "object-000000", types.MergePatchType, []byte(`{"metadata":{"finalizers":`+list+`}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finalizers(`["example.com/wait"]`)
+	done := b.startBrownout(t, name, group)
 	if err := crds.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	got := <-done
-	if got.code != 3 || strings.Contains(got.stdout, "NOT SERVED AGAIN") || strings.Contains(got.stdout, "the way back") {
+	if got.code != 3 {
 		t.Error(got)
 	}
-	contains(t, got.stdout, "v1beta1 is not to be served again: the CRD is not there any more", "stopped: brownout: the CRD "+name+" is ")
+	contains(t, got.stdout, name+" served again, after a brownout of v1beta1 that ended early (refused)",
+		"stopped: brownout: the CRD "+name+" is being deleted: the brownout ends", "v1beta1 is served again")
+	b.wantNoBrownout(t, name, group)
+	finalizers(`null`)
+	b.goes(t, name)
+
+	// Gone between two looks.
+	b.brownoutScene(t, group)
+	done = b.startBrownout(t, name, group)
+	gone := make(chan struct{})
+	meanwhile.stepIn(func(r *http.Request) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/customresourcedefinitions/"+name) {
+			<-gone
+		}
+	})
+	if err := crds.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.goes(t, name)
+	close(gone)
+	if got = <-done; got.code != 3 || strings.Contains(got.stdout, "NOT SERVED AGAIN") || strings.Contains(got.stdout, "the way back") {
+		t.Error(got)
+	}
+	contains(t, got.stdout, "v1beta1 is not to be served again: the CRD is not there any more", "stopped: brownout: the CRD "+name+" is gone: somebody deleted it")
+}
+
+// goes waits until a CRD is gone.
+func (b *bed) goes(t *testing.T, name string) {
+	t.Helper()
+	crds := b.crds(t).ApiextensionsV1().CustomResourceDefinitions()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if _, err := crds.Get(t.Context(), name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			return
+		}
+	}
+	t.Fatalf("%s is still there", name)
 }
 
 // TestBrownoutServedByOthers has somebody else serve the version during a brownout,
@@ -112,9 +161,9 @@ func TestBrownoutWithoutServer(t *testing.T) {
 	back := "Whoever gives up has to run: kubectl crdver restore v1beta1 " + name + " --kubeconfig " + kubeconfig
 	begin := func() (*exec.Cmd, *lockedBuffer) {
 		command, out := b.brownoutProcess(t, plugin, kubeconfig, name, "3s")
-		b.until(t, group, "v1beta1", false)
+		says(t, out, "v1beta1 is not served, ")
 		proxy.StepIn(down)
-		says(t, out, "v1beta1 is STILL NOT SERVED: ", back, `kubectl patch crd `+name+` --type json -p '[{"op":"test","path":"/spec/versions/0/name","value":"v1beta1"}`)
+		says(t, out, "v1beta1 is STILL NOT SERVED: ", back, "kubectl patch crd "+name+` --type json -p '[{\"op\":\"test\",\"path\":\"/spec/versions/0/name\",\"value\":\"v1beta1\"}`)
 		return command, out
 	}
 

@@ -295,7 +295,8 @@ func testBrownoutWorkloads(t *testing.T, bed *testbed.Full) {
 func testBrownoutServerDown(t *testing.T, bed *testbed.Full) {
 	s := brownoutSubject(t, bed, "brown-down.example.com")
 	errOut := &watcher{texts: []string{"v1beta1 is STILL NOT SERVED: ", "Whoever gives up has to run: kubectl crdver restore v1beta1 " + s.name}, seen: make(chan struct{})}
-	done := s.brownout(t, errOut, "--for", "5s")
+	done := s.brownout(t, errOut, "--for", "5s", "--progress", "json")
+	eventually(t, "it was seen that v1beta1 is not served", 30*time.Second, func() bool { return strings.Contains(errOut.String(), "v1beta1 is not served, ") })
 	bed.Shutdown(t.Context())
 	select {
 	case <-errOut.seen:
