@@ -16,7 +16,10 @@ when the time is up, on Ctrl-C, on SIGTERM and after an error; while that does n
 work it is tried again and again, and the command to do it by hand is printed.
 Should the process die, the annotation crdver.dev/brownout of the CRD says until
 when VERSION was to be unserved: status shows that it is overdue, and restore, or
-another brownout or retire, serves it again.
+another brownout or retire, serves it again. That is then all that these do, with the
+exit code 4: how clients fare is to be seen first, and running again does the rest.
+It ends early, with the exit code 3, if the CRD is deleted or somebody else serves
+VERSION again.
 
 Refused like the unserving itself: while VERSION is the storage version or the only
 served one, while ownerReferences name it (the garbage collector may delete those
@@ -25,8 +28,9 @@ children), and while there is evidence of use within --usage-window, unless
 
 The report says what was watched and what was not: requests that failed, by client
 (--audit-log); Deployments, StatefulSets and DaemonSets that became unready, Pods
-whose containers were restarted, and warning Events that name the API group. The
-last three only happened at the same time, which proves no cause.
+whose containers were restarted, warning Events that name the API group, and objects
+whose ownerReferences name VERSION that came or went. All but the first only happened
+at the same time, which proves no cause.
 
 The exit code is 2 where a client failed or a workload was affected.`
 

@@ -209,8 +209,12 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 		}
 		reports = append(reports, report)
 		worst = worse(worst, stopped(name, p.Intent, report, err))
-		if err == nil && failedMeanwhile(report) {
+		switch {
+		case err == nil && failedMeanwhile(report):
 			worst = worse(worst, Pending())
+		case err == nil && printers.EndsBrownout(p) && len(p.Steps) > 0:
+			worst = worse(worst, Partial(fmt.Errorf("%s: nothing more was done than to end a brownout that an earlier run had not ended; "+
+				"how clients fare now is to be seen first, and then: %s", name, report.Resume)))
 		}
 		if ctx.Err() != nil {
 			break

@@ -60,7 +60,7 @@ func (f *Factory) RESTConfig() (*rest.Config, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	if f.unconfigured(config) {
-		return nil, errors.New("no cluster is configured: set KUBECONFIG, --kubeconfig or --server")
+		return nil, errNoCluster
 	}
 	return config, nil
 }
@@ -121,6 +121,9 @@ func (f *Factory) wrapConfig(config *rest.Config) *rest.Config {
 	config.WarningHandler = f.warnings
 	return config
 }
+
+// errNoCluster says that nobody named a cluster.
+var errNoCluster = errors.New("no cluster is configured: set KUBECONFIG, --kubeconfig or --server")
 
 // unconfigured reports whether config is only client-go's fallback address,
 // which nobody asked for.

@@ -54,7 +54,7 @@ func ask[T any](ctx context.Context, f *Factory, o *fleetFlags, more time.Durati
 		members[i] = f.on(one)
 	}
 	met := meet(ctx, o, members)
-	groups := sameClusters(met)
+	groups := sameClusters(members, met)
 	type found struct {
 		value    T
 		notFound []string
@@ -135,12 +135,15 @@ func meet(ctx context.Context, o *fleetFlags, members []member) []fleet.Outcome[
 
 // sameClusters returns the indexes of the contexts, those that lead to the same
 // cluster together. A cluster that cannot be asked is alone.
-func sameClusters(met []fleet.Outcome[v1alpha1.FleetCluster]) [][]int {
+func sameClusters(members []member, met []fleet.Outcome[v1alpha1.FleetCluster]) [][]int {
 	var groups [][]int
 	for i, one := range met {
 		at := slices.IndexFunc(groups, func(group []int) bool {
-			other := met[group[0]]
-			return one.Err == nil && other.Err == nil && sameCluster(one.Value, other.Value)
+			// With all of them: one that does not know its UID fits more than one cluster.
+			return !slices.ContainsFunc(group, func(j int) bool {
+				other := met[j]
+				return one.Err != nil || other.Err != nil || members[i].Way != members[j].Way || !sameCluster(one.Value, other.Value)
+			})
 		})
 		if at < 0 {
 			groups = append(groups, []int{i})
@@ -148,15 +151,24 @@ func sameClusters(met []fleet.Outcome[v1alpha1.FleetCluster]) [][]int {
 			groups[at] = append(groups[at], i)
 		}
 	}
+	for _, group := range groups {
+		// Who may read kube-system is more likely to see all the rest, too.
+		slices.SortStableFunc(group, func(a, b int) int { return cmp.Compare(knownUID(met[b]), knownUID(met[a])) })
+	}
 	return groups
 }
 
+// knownUID is 1 if the UID of a cluster is known, and 0 if not.
+func knownUID(one fleet.Outcome[v1alpha1.FleetCluster]) int {
+	return min(len(one.Value.KubeSystemUID), 1)
+}
+
 // sameCluster takes two contexts for the same cluster if they have the same server
-// and nothing tells them apart. The UID of kube-system alone is not enough: a
-// cluster that was restored from the backup of another has the same, and would
-// hide behind it.
+// and nothing tells them apart: not everybody may read the UID of kube-system. That
+// UID alone is not enough: a cluster that was restored from the backup of another
+// has the same, and would hide behind it.
 func sameCluster(a, b v1alpha1.FleetCluster) bool {
-	return a.Server == b.Server && a.KubeSystemUID == b.KubeSystemUID
+	return a.Server == b.Server && (a.KubeSystemUID == b.KubeSystemUID || a.KubeSystemUID == "" || b.KubeSystemUID == "")
 }
 
 // noteCopies says which clusters have the UID of another one, and were asked

@@ -171,22 +171,22 @@ func (c *change) gates(p v1alpha1.Plan) executor.Gates {
 		return c.usageOf(ctx, one, intent)
 	}
 	if len(c.auditLogs) > 0 {
-		gates.Requests = func(ctx context.Context, since time.Time) ([]v1alpha1.UsageEvidence, []string, error) {
+		gates.Requests = func(ctx context.Context, during []usage.Span) ([]v1alpha1.UsageEvidence, []string, error) {
 			one, err := find(ctx)
 			if err != nil {
 				return nil, nil, err
 			}
-			return c.requestsSince(ctx, one, intent.Version, since)
+			return c.requestsDuring(ctx, one, intent.Version, during)
 		}
 	}
 	return gates
 }
 
-// requestsSince returns the requests at a version since a time that were answered
-// 404, by client, without those of clients that use whichever version there is.
-func (c *change) requestsSince(ctx context.Context, one crd.CRD, version string, since time.Time) ([]v1alpha1.UsageEvidence, []string, error) {
+// requestsDuring returns the requests at a version, while it was not served, that were
+// answered 404, by client, without those of clients that use whichever version there is.
+func (c *change) requestsDuring(ctx context.Context, one crd.CRD, version string, during []usage.Span) ([]v1alpha1.UsageEvidence, []string, error) {
 	target := usage.Target{CRD: one, Versions: []string{version}}
-	audit, err := usage.ReadAudit(ctx, usage.AuditOptions{Logs: c.auditLogs, Since: since}, []usage.Target{target})
+	audit, err := usage.ReadAudit(ctx, usage.AuditOptions{Logs: c.auditLogs, During: during}, []usage.Target{target})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -194,7 +194,7 @@ func (c *change) requestsSince(ctx context.Context, one crd.CRD, version string,
 	if err != nil {
 		return nil, nil, err
 	}
-	notFound := func(verb v1alpha1.UsageVerb) bool { return verb.Code == http.StatusNotFound }
+	notFound := func(verb v1alpha1.UsageVerb) bool { return verb.Code == http.StatusNotFound && !verb.Missing }
 	found = slices.DeleteFunc(found, func(e v1alpha1.UsageEvidence) bool {
 		return e.Proves != v1alpha1.ProvesUse || e.Requests == nil || !slices.ContainsFunc(e.Requests.Verbs, notFound)
 	})

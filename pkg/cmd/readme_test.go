@@ -149,6 +149,7 @@ func normalize(text string) string {
 	for _, r := range [][2]string{
 		{`https://127\.0\.0\.1:\d+`, "https://127.0.0.1:6443"},
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "2026-11-30T12:00:00Z"},
+		{`, last \d{4}-\d\d-\d\d\)`, ", last 2026-11-30)"},
 		{`(\d+) objects: (\d+) rewritten, (\d+) already current`, "$1 objects: $1 rewritten"},
 		{`\d+[ms](\d+s)? +managed-fields `, "12s         managed-fields "},
 		{`used it (\d+m)?\d+s ago`, "used it 12s ago"},

@@ -38,7 +38,8 @@ The metrics of the API servers count requests since a server started, without
 saying who; --watch 10m takes the difference over a time, which is what counts.
 --audit-log reads audit logs, which name user, user agent and address of each request.
 --filename looks through manifests in files, as in a repository: templates and embedded
-manifests, too. With --crd that needs no cluster. --fix rewrites their apiVersion, and
+manifests, too. With --crd that needs no cluster, and without it, if the CRD is among
+the files and there is no cluster, or none that has it. --fix rewrites their apiVersion, and
 nothing else, if the conversion strategy is None and the other version takes the manifest
 as it is; it prints no table, and exits with 2 if it has to leave something.
 What cannot be read for want of rights is named, and the rest is shown.
@@ -140,28 +141,35 @@ func (o *usageOptions) run(f *Factory, command *cobra.Command, args []string) er
 // look returns the report, or nil where manifests are rewritten instead.
 func (o *usageOptions) look(ctx context.Context, f *Factory, args []string) (*v1alpha1.UsageReport, error) {
 	manifests := &o.sources.manifests
-	if manifests.crd != "" {
-		targets, err := manifests.targets(ctx, f, args)
-		switch {
-		case err != nil:
-			return nil, err
-		case manifests.fix:
-			return nil, o.fixManifests(ctx, f, targets)
-		}
-		return o.reportOfFiles(ctx, f, targets)
-	}
-	client, err := f.Cluster()
-	if err != nil {
-		return nil, err
-	}
-	targets, err := o.targets(ctx, f, client, args)
+	client, targets, err := o.find(ctx, f, args)
 	switch {
 	case err != nil:
 		return nil, err
 	case manifests.fix:
 		return nil, o.fixManifests(ctx, f, targets)
+	case manifests.offline != "":
+		return o.reportOfFiles(ctx, f, targets)
 	}
 	return o.report(ctx, f, client, targets)
+}
+
+// find resolves the arguments: with the CRD of --crd, with those of the cluster, or
+// where that has none to offer, with those among the files of --filename.
+func (o *usageOptions) find(ctx context.Context, f *Factory, args []string) (cluster.Interface, []usage.Target, error) {
+	manifests := &o.sources.manifests
+	if manifests.crd != "" {
+		targets, err := manifests.targets(ctx, f, args)
+		return nil, targets, err
+	}
+	client, err := f.Cluster()
+	var targets []usage.Target
+	if err == nil {
+		targets, err = o.targets(ctx, f, client, args)
+	}
+	if err != nil && o.mayBeAmong(err, args) {
+		targets, err = manifests.among(ctx, f, args, err)
+	}
+	return client, targets, err
 }
 
 func (o *usageOptions) check(command *cobra.Command, args []string) error {

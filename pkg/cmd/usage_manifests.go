@@ -1,9 +1,11 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -24,6 +26,10 @@ type usageManifests struct {
 	fix    bool
 	dryRun bool
 	to     string
+	// offline says why no cluster is asked; empty if one is.
+	offline string
+	// stdin is what was read of standard input when the CRD was looked for.
+	stdin io.Reader
 }
 
 func (m *usageManifests) add(command *cobra.Command) {
@@ -77,8 +83,8 @@ func (m *usageManifests) unlooked() []v1alpha1.Unlooked {
 	if len(m.files) == 0 {
 		missing = append(missing, v1alpha1.Unlooked{Source: v1alpha1.UsageManifest, Why: "no files were given", Command: "--filename DIR", Optional: true})
 	}
-	if m.crd != "" {
-		missing = append(missing, v1alpha1.Unlooked{Source: v1alpha1.UsageManagedFields, Why: "with --crd, no cluster is asked about this and all else"})
+	if m.offline != "" {
+		missing = append(missing, v1alpha1.Unlooked{Source: v1alpha1.UsageManagedFields, Why: m.offline})
 	}
 	return missing
 }
@@ -89,30 +95,51 @@ func (m *usageManifests) look(ctx context.Context, f *Factory, targets []usage.T
 	if len(m.files) == 0 {
 		return nil, nil
 	}
-	found, err := manifestuse.Look(ctx, manifestuse.Tree{Names: m.files, Stdin: f.In}, targets)
+	found, err := manifestuse.Look(ctx, m.tree(f), targets)
 	if err != nil {
 		return nil, err
 	}
 	return []usage.Collector{found}, nil
 }
 
-// targets resolves the arguments with the CRDs of the file.
+// tree is what --filename names.
+func (m *usageManifests) tree(f *Factory) manifestuse.Tree {
+	return manifestuse.Tree{Names: m.files, Stdin: cmp.Or(m.stdin, f.In)}
+}
+
+// targets resolves the arguments with the CRDs of the file that --crd names.
 func (m *usageManifests) targets(ctx context.Context, f *Factory, args []string) ([]usage.Target, error) {
 	crds, err := source.Manifests(ctx, f.IOStreams, resource.FilenameOptions{Filenames: []string{m.crd}})
 	if err != nil {
 		return nil, err
 	}
-	version := ""
-	if len(args) > 0 {
-		name, explicit := strings.CutPrefix(args[0], versionPrefix)
-		has := func(one crd.CRD) bool { return one.Version(name) != nil }
-		if explicit || conforms(name) || slices.ContainsFunc(crds, has) {
-			version, args = name, args[1:]
-		}
+	m.offline = "with --crd, no cluster is asked about this and all else"
+	version, names := versionOf(crds, args)
+	targets := targetsAmong(crds, version, names)
+	if len(targets) == 0 {
+		return nil, fmt.Errorf("%s has no CRD called %s", m.crd, strings.Join(names, ", "))
 	}
+	return targets, nil
+}
+
+// versionOf takes VERSION off the arguments: what looks like one, or is one of a CRD.
+func versionOf(crds []crd.CRD, args []string) (version string, names []string) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	name, explicit := strings.CutPrefix(args[0], versionPrefix)
+	has := func(one crd.CRD) bool { return one.Version(name) != nil }
+	if explicit || conforms(name) || slices.ContainsFunc(crds, has) {
+		return name, args[1:]
+	}
+	return "", args
+}
+
+// targetsAmong are the CRDs that names name; all, without names.
+func targetsAmong(crds []crd.CRD, version string, names []string) []usage.Target {
 	var targets []usage.Target
 	for _, one := range crds {
-		if len(args) > 0 && !slices.ContainsFunc(args, func(arg string) bool { return isNamed(one, arg) }) {
+		if len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return isNamed(one, name) }) {
 			continue
 		}
 		target := usage.Target{CRD: one, Versions: one.VersionNames()}
@@ -121,10 +148,7 @@ func (m *usageManifests) targets(ctx context.Context, f *Factory, args []string)
 		}
 		targets = append(targets, target)
 	}
-	if len(targets) == 0 {
-		return nil, fmt.Errorf("%s has no CRD called %s", m.crd, strings.Join(args, ", "))
-	}
-	return targets, nil
+	return targets
 }
 
 // isNamed tells whether an argument names a CRD.
@@ -155,7 +179,7 @@ func (o *usageOptions) reportOfFiles(ctx context.Context, f *Factory, targets []
 
 // withSchemas returns the CRD with its schemas, which targets of a cluster lack.
 func (o *usageOptions) withSchemas(ctx context.Context, f *Factory, target usage.Target) (crd.CRD, error) {
-	if o.sources.manifests.crd != "" {
+	if o.sources.manifests.offline != "" {
 		return target.CRD, nil
 	}
 	client, err := f.Cluster()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/usage"
 )
 
 // What is looked at is what can be known without knowing the clients: whether
@@ -43,10 +44,15 @@ type effects struct {
 	// workloads are by resource, and namespace/name.
 	workloads map[schema.GroupVersionResource]map[string]*ready
 	restarts  map[string]int64
-	started   time.Time
-	sampled   time.Time
-	watched   []string
-	unread    []string
+	// references are the children that name the version, before; nil if they were not
+	// searched, or not with success.
+	references map[schema.GroupResource]usage.ReferencingResource
+	// unserved are the times that the version was not served.
+	unserved []usage.Span
+	started  time.Time
+	sampled  time.Time
+	watched  []string
+	unread   []string
 }
 
 // watchEffects looks at how it is before.
@@ -113,6 +119,13 @@ func readiness(o *unstructured.Unstructured) (is, want int64) {
 	return number("status", "readyReplicas"), number("spec", "replicas")
 }
 
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
 func restartsOf(o *unstructured.Unstructured) int64 {
 	containers, _, _ := unstructured.NestedSlice(o.Object, "status", "containerStatuses")
 	var total int64
@@ -145,17 +158,17 @@ func (e *effects) sample(ctx context.Context, left time.Duration) {
 
 // finish puts what was seen into the report.
 func (e *effects) finish(ctx context.Context, report *v1alpha1.BrownoutReport) {
-	affected := func(kind schema.GroupVersionResource, name, format string, args ...any) {
+	affected := func(kind schema.GroupResource, name, format string, args ...any) {
 		if len(report.Affected) < maxEffects {
 			report.Affected = append(report.Affected, v1alpha1.BrownoutEffect{
-				Resource: kind.GroupResource().String(), Name: name, What: fmt.Sprintf(format, args...),
+				Resource: kind.String(), Name: name, What: fmt.Sprintf(format, args...),
 			})
 		}
 	}
 	for _, kind := range workloadKinds() {
 		for _, name := range slices.Sorted(maps.Keys(e.workloads[kind])) {
 			if w := e.workloads[kind][name]; w.least < w.before {
-				affected(kind, name, "%d of %d ready before, %d at the least since", w.before, w.want, w.least)
+				affected(kind.GroupResource(), name, "%d of %d ready before, %d at the least since", w.before, w.want, w.least)
 			}
 		}
 	}
@@ -163,16 +176,17 @@ func (e *effects) finish(ctx context.Context, report *v1alpha1.BrownoutReport) {
 		_ = e.each(ctx, pods(), func(o *unstructured.Unstructured) { // What is not seen is not told.
 			before, known := e.restarts[nameOf(o)]
 			if now := restartsOf(o); known && now > before {
-				affected(pods(), nameOf(o), "containers restarted %d times", now-before)
+				affected(pods().GroupResource(), nameOf(o), "containers restarted %s", times(now-before))
 			}
 		})
 	}
 	e.events(ctx, affected)
+	e.referenced(ctx, affected)
 	report.Watched, report.NotWatched = append(report.Watched, e.watched...), append(report.NotWatched, e.unread...)
 }
 
 // events looks for warnings that name the API group, or the kind with "no matches".
-func (e *effects) events(ctx context.Context, affected func(schema.GroupVersionResource, string, string, ...any)) {
+func (e *effects) events(ctx context.Context, affected func(schema.GroupResource, string, string, ...any)) {
 	kind := schema.GroupVersionResource{Version: "v1", Resource: "events"}
 	c := e.run.expected
 	err := e.each(ctx, kind, func(o *unstructured.Unstructured) {
@@ -189,7 +203,7 @@ func (e *effects) events(ctx context.Context, affected func(schema.GroupVersionR
 			// Events are in seconds.
 			if seen, err := time.Parse(time.RFC3339, at); err == nil && !seen.Before(e.started.Truncate(time.Second)) {
 				about := objectName(field("involvedObject", "namespace"), field("involvedObject", "name"))
-				affected(kind, about, "%s %s: %s", field("involvedObject", "kind"), field("reason"), message)
+				affected(kind.GroupResource(), about, "%s %s: %s", field("involvedObject", "kind"), field("reason"), message)
 				return
 			}
 		}

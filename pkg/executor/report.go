@@ -74,7 +74,9 @@ func (r *run) finish(ctx context.Context, err error) {
 	case err != nil:
 		report.Outcome = outcomeOf(ctx, err)
 		report.Message = words(ctx, err)
-		report.Resume = r.Resume
+		if !r.crdGone() {
+			report.Resume = r.Resume
+		}
 	case len(r.plan.Steps) == 0:
 		report.Outcome = v1alpha1.OutcomeUnchanged
 		if !r.plan.Complete {

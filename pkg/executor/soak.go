@@ -13,15 +13,17 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/plan"
+	"github.com/crdver/kubectl-crdver/pkg/usage"
 )
 
 // Gates is what the executor asks, and tells, around ending the service of a version.
 type Gates struct {
 	// Usage looks who uses the version of the plan; nil means that nobody asks.
 	Usage func(ctx context.Context) (*v1alpha1.VersionUsage, error)
-	// Requests returns the requests at the version since a time, from audit logs,
-	// and what of them could not be read; nil if there are none to read.
-	Requests func(ctx context.Context, since time.Time) ([]v1alpha1.UsageEvidence, []string, error)
+	// Requests returns the requests at the version during some times of the API server
+	// that failed, from audit logs, and what of these could not be read; nil if there
+	// are none to read.
+	Requests func(ctx context.Context, during []usage.Span) ([]v1alpha1.UsageEvidence, []string, error)
 	// Time is the clock that every machine goes by, that of the API server; nil
 	// means the clock of this one.
 	Time func(ctx context.Context) (time.Time, error)
@@ -164,7 +166,7 @@ func (r *run) back() string {
 		default:
 		}
 	}
-	if !done {
+	if !done || r.crdGone() {
 		return ""
 	}
 	return r.Gates.Back

@@ -16,7 +16,6 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/plan"
-	"github.com/crdver/kubectl-crdver/pkg/usage"
 )
 
 // settleTimeout is how long the server may take to show a change of the CRD in
@@ -188,30 +187,6 @@ func (r *run) gated(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.
 		return err
 	}
 	return r.soaked(ctx, found, v1alpha1.SoakDeprecated)
-}
-
-// checkReferences looks for ownerReferences to a version (fact 16).
-func (r *run) checkReferences(ctx context.Context, version string) error {
-	found, err := usage.OwnerReferences(ctx, r.Cluster, schema.GroupVersionKind{
-		Group: r.expected.Group, Version: version, Kind: r.expected.Kind,
-	})
-	if err != nil {
-		return fmt.Errorf("looking for ownerReferences to %s: %w", version, err)
-	}
-	if n := found.Objects; n > 0 {
-		return refusef("%d objects have an ownerReference to %s/%s %s by now; pass --allow-owner-references to go on",
-			n, r.expected.Group, version, r.expected.Kind)
-	}
-	if r.plan.Intent.Verb == v1alpha1.VerbRescue {
-		found.Unknown = slices.DeleteFunc(found.Unknown, func(u usage.UnknownResource) bool {
-			return u.Lost && u.Name != r.expected.Name
-		})
-	}
-	if !found.Complete() {
-		return refusef("not all resources could be searched for ownerReferences to %s, the first is %s: %s; pass --allow-owner-references to go on",
-			version, found.Unknown[0].Name, found.Unknown[0].Message)
-	}
-	return nil
 }
 
 // endpoint returns the version to reach objects through: the storage version

@@ -31,6 +31,9 @@ type Member struct {
 	Context string
 	// Kubeconfig is the file; empty for what kubectl uses.
 	Kubeconfig string
+	// Way is how the address of the server is reached: through which proxy, and to
+	// whose certificate. The same address by another way may be another cluster.
+	Way string
 	// Err says why the file leads to no cluster.
 	Err error
 }
@@ -42,8 +45,11 @@ func FromConfig(config clientcmdapi.Config) []Member {
 	var members []Member
 	for _, name := range slices.Sorted(maps.Keys(config.Contexts)) {
 		one := Member{Name: name, Context: name}
-		if cluster := config.Contexts[name].Cluster; config.Clusters[cluster] == nil {
-			one.Err = fmt.Errorf("the kubeconfig has no cluster %q, which the context names", cluster)
+		called := config.Contexts[name].Cluster
+		if cluster := config.Clusters[called]; cluster == nil {
+			one.Err = fmt.Errorf("the kubeconfig has no cluster %q, which the context names", called)
+		} else {
+			one.Way = cluster.ProxyURL + " " + cluster.TLSServerName
 		}
 		members = append(members, one)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -133,14 +132,24 @@ func (s State) markNotes() []string {
 	return notes
 }
 
-// MarksOf returns which of the annotations are about a version, or cannot be read.
-func (s State) MarksOf(version string) []string {
-	var keys []string
-	if brownout, err := ReadBrownout(s.CRD); err != nil || brownout != nil && brownout.Version == version {
-		keys = append(keys, BrownoutAnnotation)
+// MarksOf returns which of the annotations are about a version, and which cannot be
+// read so far that they could be about any.
+func (s State) MarksOf(version string) (keys, unreadable []string) {
+	for _, key := range []string{BrownoutAnnotation, SoakAnnotation} {
+		text, found := s.CRD.Annotations[key]
+		if !found {
+			continue
+		}
+		// One that somebody has edited still says which version it is about.
+		var about struct {
+			Version string `json:"version"`
+		}
+		switch err := json.Unmarshal([]byte(text), &about); {
+		case err != nil || about.Version == "":
+			unreadable = append(unreadable, key)
+		case about.Version == version:
+			keys = append(keys, key)
+		}
 	}
-	if soak, err := ReadSoak(s.CRD); err != nil || soak != nil && soak.Version == version {
-		keys = append(keys, SoakAnnotation)
-	}
-	return slices.Clip(keys)
+	return keys, unreadable
 }

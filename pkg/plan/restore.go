@@ -15,8 +15,9 @@ func (b *builder) restore() error {
 	switch v := b.state.Version(version); {
 	case v != nil && !add:
 		b.serve(version)
-		marks := b.state.MarksOf(version)
+		marks, unreadable := b.state.MarksOf(version)
 		b.clear(version, marks, v1alpha1.ActionServe)
+		b.clearUnreadable(unreadable)
 		if v.Deprecated && len(marks) > 0 {
 			b.warn("%s stays deprecated; to take that back: kubectl crdver deprecate %s --undo %s", version, version, b.state.CRD.Name)
 		}

@@ -76,7 +76,8 @@ func (b *builder) retireSteps(version string, v *lifecycle.Version, soak *v1alph
 	b.rewrite()
 	b.cleanManagedFields(version)
 	b.remove(version)
-	b.clear(version, b.state.MarksOf(version), v1alpha1.ActionRemove)
+	marks, _ := b.state.MarksOf(version) // With one that cannot be read, the plan does not come this far.
+	b.clear(version, marks, v1alpha1.ActionRemove)
 	return nil
 }
 

@@ -150,21 +150,40 @@ func (b *builder) clear(version string, keys []string, with v1alpha1.Action) {
 		return
 	}
 	if last := len(b.plan.Steps) - 1; last < 0 || b.plan.Steps[last].Action != with {
-		b.add(v1alpha1.Step{
-			Action:     v1alpha1.ActionClear,
-			Version:    version,
-			Title:      fmt.Sprintf("forget what was begun with %s", version),
-			Why:        "what an earlier run noted would be taken up again",
-			Patch:      jsonPatch(""),
-			Verify:     []v1alpha1.Check{},
-			Reversible: true,
-		})
+		b.clearStep(version, fmt.Sprintf("forget what was begun with %s", version), "what an earlier run noted would be taken up again")
 	}
+	b.clearing(keys)
+}
+
+// clearUnreadable removes annotations of which it is not known which version they
+// are about.
+func (b *builder) clearUnreadable(keys []string) {
+	if len(keys) == 0 {
+		return
+	}
+	b.clearStep(b.intent.Version, "remove "+join(keys)+", which cannot be read", "as long as it is there, no other run goes on")
+	b.clearing(keys)
+	for _, v := range b.after.Spec.Versions {
+		if !v.Served {
+			b.warn("%s cannot be read: it may have been about %s, which is not served; to serve it: %s", join(keys), v.Name, b.command("restore", v.Name))
+		}
+	}
+}
+
+func (b *builder) clearStep(version, title, why string) {
+	b.add(v1alpha1.Step{
+		Action: v1alpha1.ActionClear, Version: version, Title: title, Why: why,
+		Patch: jsonPatch(""), Verify: []v1alpha1.Check{}, Reversible: true,
+	})
+}
+
+// clearing makes the step that was added last remove annotations.
+func (b *builder) clearing(keys []string) {
 	step := &b.plan.Steps[len(b.plan.Steps)-1]
 	for _, key := range keys {
 		step.Patch.Body = append(step.Patch.Body, unannotate(key))
 		step.Changes = append(step.Changes, v1alpha1.Change{
-			Path: fmt.Sprintf("metadata.annotations[%s]", key), From: quote(b.after.Annotations[key]),
+			Path: fmt.Sprintf("metadata.annotations[%s]", key), From: fmt.Sprintf("%q", b.after.Annotations[key]), // Not empty, if it is.
 		})
 	}
 }

@@ -17,9 +17,13 @@ func writeBrownout(t *textWriter, b *v1alpha1.BrownoutReport, version string) {
 	for _, round := range b.Rounds {
 		t.line(2, "%s was not served from %s for %s", version, round.Started.UTC().Format(time.RFC3339), round.Ended.Sub(round.Started.Time).String())
 	}
-	if len(b.Rounds) > 0 && b.Served {
+	switch {
+	case len(b.Rounds) == 0:
+	case b.Gone:
+		t.line(2, "%s is not to be served again: the CRD is not there any more", version)
+	case b.Served:
 		t.line(2, "%s is served again", version)
-	} else if len(b.Rounds) > 0 {
+	default:
 		t.line(2, "%s was NOT SERVED AGAIN", version)
 	}
 	for _, client := range b.Clients {
@@ -70,14 +74,15 @@ func rest(plan v1alpha1.Plan) string {
 			return fmt.Sprintf("The plan ends with the soak; run the same command again when the time is up%s.", leftOf(step))
 		}
 	}
-	if ends(plan) {
+	if EndsBrownout(plan) {
 		return "The plan only ends a brownout; run again for the rest."
 	}
 	return fmt.Sprintf("The plan does not reach the whole goal; run again without %s for the rest.", narrowing(plan.Intent))
 }
 
-// ends reports whether a plan only serves a version again that a brownout left unserved.
-func ends(plan v1alpha1.Plan) bool {
+// EndsBrownout reports whether a plan for something else only serves a version again
+// that a brownout left unserved.
+func EndsBrownout(plan v1alpha1.Plan) bool {
 	switch plan.Intent.Verb {
 	case v1alpha1.VerbRetire, v1alpha1.VerbBrownout:
 	default:

@@ -67,6 +67,9 @@ func reportVerb(report v1alpha1.Report) string {
 	}
 	switch report.Outcome {
 	case v1alpha1.OutcomeDone:
+		if report.Intent.Verb == v1alpha1.VerbBrownout && report.Brownout == nil {
+			return "served again as before an earlier brownout; that of " + report.Intent.Version + " is yet to be made"
+		}
 		if report.Resume != "" {
 			return "partly " + done
 		}
@@ -76,6 +79,9 @@ func reportVerb(report v1alpha1.Report) string {
 	case v1alpha1.OutcomePartial:
 		return "partly " + done
 	case v1alpha1.OutcomeRefused, v1alpha1.OutcomeFailed, v1alpha1.OutcomeInterrupted, v1alpha1.OutcomeNotRun:
+		if b := report.Brownout; b != nil && b.Served && len(b.Rounds) > 0 {
+			return fmt.Sprintf("%s that ended early (%s)", done, report.Outcome)
+		}
 		return fmt.Sprintf("not %s (%s)", done, report.Outcome)
 	}
 	return string(report.Outcome)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,11 +26,18 @@ type AuditOptions struct {
 	// Window and Now are the time that has to be known about.
 	Window time.Duration
 	Now    time.Time
-	// Since leaves out the requests that were received before; zero for none.
-	Since time.Time
+	// During leaves out the requests that were received at other times; nil for none.
+	During []Span
 	// Progress is called now and then with the bytes that were read, after
 	// decompressing; it may be nil.
 	Progress func(log string, bytes int64)
+}
+
+// Span is a time, with both its ends. A zero To has not come yet.
+type Span struct{ From, To time.Time }
+
+func (s Span) has(at time.Time) bool {
+	return !at.Before(s.From) && (s.To.IsZero() || !at.After(s.To))
 }
 
 // Audit is what audit logs tell. It is read once, for all targets: a pipe can
@@ -174,7 +182,8 @@ func (a *Audit) event(event *auditEvent) {
 	if counter == nil {
 		return
 	}
-	if event.Received.Time.Before(a.options.Since) {
+	during := func(span Span) bool { return span.has(event.Received.Time) }
+	if a.options.During != nil && !slices.ContainsFunc(a.options.During, during) {
 		return
 	}
 	a.Stats.Events++

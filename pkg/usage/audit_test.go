@@ -269,6 +269,29 @@ func TestAuditLogs(t *testing.T) {
 	}
 }
 
+// TestAuditDuring counts the requests that were received at some times only.
+func TestAuditDuring(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	for second := range 60 {
+		log.WriteString(auditRequest{id: fmt.Sprint(second), stage: "ResponseComplete", verb: "get", user: "alice", version: "v1beta1", code: 404, second: second}.line())
+	}
+	at := func(second int) time.Time { return auditStart.Add(time.Duration(second) * time.Second) }
+	for _, test := range []struct {
+		during []usage.Span
+		want   int
+	}{
+		{nil, 60},
+		{[]usage.Span{}, 0},
+		{[]usage.Span{{From: at(10), To: at(12)}, {From: at(20), To: at(20)}, {From: at(58)}}, 3 + 1 + 2},
+	} {
+		audit, _, _ := readAudit(t, strings.NewReader(log.String()), usage.AuditOptions{During: test.during}, "v1beta1")
+		if audit.Stats.Events != int64(test.want) {
+			t.Errorf("%v: %d requests, want %d", test.during, audit.Stats.Events, test.want)
+		}
+	}
+}
+
 // TestAuditInterrupt ends the wait for a pipe that nobody writes to.
 func TestAuditInterrupt(t *testing.T) {
 	t.Parallel()

@@ -30,17 +30,23 @@ const (
 	outcomeAnswered outcome = iota
 	outcomeDenied
 	outcomeNotFound
+	// outcomeMissing is a request for an object that is not there; of outcomeNotFound,
+	// that is not known.
+	outcomeMissing
 	// outcomePending is a request whose answer is not in the log, or not yet.
 	outcomePending
 )
 
-func outcomeOf(code int32) outcome {
-	switch code {
+func outcomeOf(event *auditEvent) outcome {
+	switch event.code() {
 	case 0:
 		return outcomePending
 	case http.StatusForbidden, http.StatusUnauthorized:
 		return outcomeDenied
 	case http.StatusNotFound:
+		if event.missing() {
+			return outcomeMissing
+		}
 		return outcomeNotFound
 	default:
 		return outcomeAnswered
@@ -58,8 +64,9 @@ type clientKey struct {
 }
 
 type verbKey struct {
-	verb string
-	code int32
+	verb    string
+	code    int32
+	missing bool
 }
 
 // clientRequests are the requests of a row.
@@ -240,12 +247,12 @@ func (c *clientCounter) record(event *auditEvent, request *recentRequest) {
 	user, by := event.user()
 	key := clientKey{
 		version: event.ObjectRef.APIVersion, user: bounded(user.Username), by: bounded(by), agent: bounded(event.UserAgent),
-		what: event.what(), subresource: bounded(event.ObjectRef.Subresource), outcome: outcomeOf(event.code()),
+		what: event.what(), subresource: bounded(event.ObjectRef.Subresource), outcome: outcomeOf(event),
 	}
 	key.follows = follows(key, event.Verb)
 	row := c.row(key)
 	request.row, request.dryRun = row, event.dryRun()
-	request.verb = verbKey{verb: event.verb(), code: event.code()}
+	request.verb = verbKey{verb: event.verb(), code: event.code(), missing: event.missing()}
 	request.watch, request.started = event.Verb == "watch" && event.Stage == stageStarted, event.Received.Time
 	row.add(request.verb, request.dryRun, 1)
 	row.seen(event.Received.Time)

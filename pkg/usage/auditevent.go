@@ -3,6 +3,7 @@ package usage
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -56,7 +57,8 @@ type auditObject struct {
 }
 
 type auditStatus struct {
-	Code int32 `json:"code"`
+	Code   int32               `json:"code"`
+	Reason metav1.StatusReason `json:"reason"`
 }
 
 // isEvent tells whether a document is an audit event.
@@ -198,6 +200,12 @@ func (e *auditEvent) code() int32 {
 		return 0
 	}
 	return e.ResponseStatus.Code
+}
+
+// missing tells whether what was asked for is not there, at a version that is: the
+// server gives no reason where it does not serve the version.
+func (e *auditEvent) missing() bool {
+	return e.code() == http.StatusNotFound && e.ResponseStatus.Reason == metav1.StatusReasonNotFound
 }
 
 // identity tells requests apart. The header Audit-ID lets a client choose the

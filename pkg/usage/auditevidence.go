@@ -63,10 +63,10 @@ func (r *clientRequests) evidence(key clientKey, end time.Time) v1alpha1.UsageEv
 func verbList(verbs map[verbKey]int64) []v1alpha1.UsageVerb {
 	var list []v1alpha1.UsageVerb
 	for key, count := range verbs {
-		list = append(list, v1alpha1.UsageVerb{Verb: key.verb, Code: key.code, Count: count})
+		list = append(list, v1alpha1.UsageVerb{Verb: key.verb, Code: key.code, Missing: key.missing, Count: count})
 	}
 	slices.SortFunc(list, func(a, b v1alpha1.UsageVerb) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Code, b.Code))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Code, b.Code), cmp.Compare(fmt.Sprint(a.Missing), fmt.Sprint(b.Missing)))
 	})
 	return list
 }
@@ -88,6 +88,8 @@ func judgeClient(key clientKey) (v1alpha1.UsageProof, []string) {
 		notes = append(notes, "all denied, so that there is nothing to lose")
 	case outcomeNotFound:
 		notes = append(notes, "all answered 404: no such object, or the version was not served")
+	case outcomeMissing:
+		notes = append(notes, "all answered 404: no such object")
 	case outcomePending:
 		notes = append(notes, "the log has no answer")
 	case outcomeAnswered:

@@ -46,18 +46,36 @@ func (s *Surroundings) application(object *unstructured.Unstructured, report rep
 // Flux looks at the inventories of Kustomizations and HelmReleases of Flux: it
 // applies at the version of their manifests.
 func (s *Surroundings) Flux() Collector {
-	return &scan{Surroundings: s, source: v1alpha1.UsageFlux, kinds: []scanned{
-		{resource: schema.GroupResource{Group: "kustomize.toolkit.fluxcd.io", Resource: "kustomizations"}, page: smallPage, visit: s.inventory},
-		{resource: schema.GroupResource{Group: "helm.toolkit.fluxcd.io", Resource: "helmreleases"}, page: smallPage, visit: s.inventory},
+	f := &flux{Surroundings: s}
+	return &scan{Surroundings: s, source: v1alpha1.UsageFlux, finish: f.finish, kinds: []scanned{
+		{resource: schema.GroupResource{Group: "kustomize.toolkit.fluxcd.io", Resource: "kustomizations"}, page: smallPage, visit: f.inventory},
+		{resource: schema.GroupResource{Group: "helm.toolkit.fluxcd.io", Resource: "helmreleases"}, page: smallPage, visit: f.inventory},
+	}}
+}
+
+type flux struct {
+	*Surroundings
+
+	// without are HelmReleases that have no inventory: older controllers keep none,
+	// and what they manage is in the release of Helm.
+	without []string
+}
+
+func (f *flux) finish(reporter) []v1alpha1.Unlooked {
+	if len(f.without) == 0 || f.helm {
+		return nil
+	}
+	return []v1alpha1.Unlooked{{
+		Source: v1alpha1.UsageFlux, Why: fmt.Sprintf("HelmReleases without an inventory: %s", several(f.without, "")), Command: "--helm", Optional: true,
 	}}
 }
 
 // inventory reads entries with an id NAMESPACE_NAME_GROUP_KIND, where a colon in a
 // name is written as two underscores, and the version.
-func (s *Surroundings) inventory(object *unstructured.Unstructured, report reporter) error {
+func (f *flux) inventory(object *unstructured.Unstructured, report reporter) error {
 	type reconciled struct {
 		Status struct {
-			Inventory struct {
+			Inventory *struct {
 				Entries []struct {
 					ID      string `json:"id"`
 					Version string `json:"v"`
@@ -66,7 +84,13 @@ func (s *Surroundings) inventory(object *unstructured.Unstructured, report repor
 		} `json:"status"`
 	}
 	read, _ := decode[reconciled](object)
-	managed := manages{Surroundings: s}
+	if read.Status.Inventory == nil {
+		if object.GetKind() == "HelmRelease" {
+			f.without = append(f.without, display(object))
+		}
+		return nil
+	}
+	managed := manages{Surroundings: f.Surroundings}
 	for _, entry := range read.Status.Inventory.Entries {
 		fields := strings.Split(entry.ID, "_")
 		if n := len(fields); n >= 4 {

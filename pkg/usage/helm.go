@@ -38,6 +38,7 @@ var errNoRelease = errors.New("not a release of Helm")
 // Helm looks into the releases that Helm keeps in Secrets and ConfigMaps. They are
 // unpacked in memory; of the manifests, only apiVersion, kind and names are read.
 func (s *Surroundings) Helm() Collector {
+	s.helm = true
 	h := &helm{Surroundings: s, newest: map[string]*release{}}
 	return &scan{Surroundings: s, source: v1alpha1.UsageHelm, needed: true, finish: h.finish, kinds: []scanned{
 		{resource: schema.GroupResource{Resource: "secrets"}, page: helmPage, selector: helmDeployed, visit: h.visit},

@@ -161,13 +161,16 @@ func TestAuditOfARealServer(t *testing.T) {
 		row := fmt.Sprintf("%s %s %s %s %s %d %s", e.Version, e.Who, agent, e.What, e.Subresource, e.Count, e.Proves)
 		for _, verb := range e.Requests.Verbs {
 			row += fmt.Sprintf(" %s=%d(%d)", verb.Verb, verb.Count, verb.Code)
+			if verb.Missing {
+				row += " missing"
+			}
 		}
 		got = append(got, row+fmt.Sprintf(" dry %d open %d", e.Requests.DryRun, e.Requests.Open))
 	}
 	want := []string{
 		"v1 alice controller/3.0 read  1 use list=1(200) dry 0 open 0",
 		"v1beta1 alice controller/2.0 apply  1 use apply=1(201) dry 0 open 0",
-		"v1beta1 alice controller/2.0 read  1 use get=1(404) dry 0 open 0",
+		"v1beta1 alice controller/2.0 read  1 use get=1(404) missing dry 0 open 0",
 		"v1beta1 alice controller/2.0 write  6 use update=4(200) create=1(201) patch=1(200) dry 1 open 0",
 		"v1beta1 alice controller/2.0 write status 1 use update=1(200) dry 0 open 0",
 		"v1beta1 alice debug read  1 use list=1(200) dry 0 open 0",

@@ -23,6 +23,8 @@ import (
 type Surroundings struct {
 	client  cluster.Interface
 	targets []Target
+	// helm says that somebody looks into the releases of Helm.
+	helm bool
 
 	lock sync.Mutex
 	read bool

@@ -66,7 +66,7 @@ func TestBrownout(t *testing.T) {
 	contains(t, b.must(t, 3, "brownout", "v1beta1", name, "--for", "2s", "--yes").stderr, "v1beta1 is in use: manager", "--allow-in-use")
 	contains(t, b.must(t, 3, "brownout", "v1", name, "--for", "2s", "--yes", "--allow-in-use").stderr, "v1 is the storage version")
 
-	args := []string{"brownout", "v1beta1", name, "--for", "2s", "--repeat", "2", "--every", "4s", "--allow-in-use", "--yes", "-o", "json"}
+	args := []string{"brownout", "v1beta1", name, "--for", "4s", "--repeat", "2", "--every", "10s", "--allow-in-use", "--yes", "-o", "json"}
 	done := make(chan result, 1)
 	go func() { done <- b.run(t, args...) }()
 	for range 2 {
@@ -92,16 +92,16 @@ func TestBrownout(t *testing.T) {
 	b.wantNoBrownout(t, name, group)
 }
 
-// brownoutProcess starts the real binary and waits until clients fail.
-func (b *bed) brownoutProcess(t *testing.T, plugin, name, group string) (command *exec.Cmd, out *lockedBuffer) {
+// brownoutProcess starts the real binary.
+func (b *bed) brownoutProcess(t *testing.T, plugin, kubeconfig, name, length string) (command *exec.Cmd, out *lockedBuffer) {
 	t.Helper()
-	command = exec.CommandContext(t.Context(), plugin, "brownout", "v1beta1", name, "--for", "1h", "--allow-in-use", "--yes", "--kubeconfig", b.kubeconfig)
+	command = exec.CommandContext(t.Context(), plugin, "brownout", "v1beta1", name, "--for", length, "--allow-in-use", "--yes",
+		"--progress", "json", "--kubeconfig", kubeconfig)
 	out = &lockedBuffer{}
 	command.Stdout, command.Stderr = out, out
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	b.until(t, group, "v1beta1", false)
 	return command, out
 }
 
@@ -115,7 +115,8 @@ func TestBrownoutSignals(t *testing.T) {
 	const group = "signals.example.com"
 	name := b.brownoutScene(t, group)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		command, out := b.brownoutProcess(t, plugin, name, group)
+		command, out := b.brownoutProcess(t, plugin, b.kubeconfig, name, "1h")
+		b.until(t, group, "v1beta1", false)
 		if err := command.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
@@ -123,23 +124,38 @@ func TestBrownoutSignals(t *testing.T) {
 		if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
 			t.Errorf("%s: %v\n%s", signal, err, out)
 		}
-		contains(t, out.String(), "v1beta1 is served again", "the way back: kubectl crdver restore v1beta1 "+name)
+		contains(t, out.String(), name+" served again, after a brownout of v1beta1 that ended early (interrupted)", "v1beta1 is served again", "the way back: kubectl crdver restore v1beta1 "+name)
 		b.wantNoBrownout(t, name, group)
 	}
-	for _, next := range [][]string{
-		{"restore", "v1beta1", name, "--yes"},
-		{"brownout", "v1beta1", name, "--for", "1s", "--allow-in-use", "--yes"},
-		{"retire", "v1beta1", name, "--yes"},
+	// Whoever meant more than the way back gets that, and is told of the rest.
+	const more = "nothing more was done than to end a brownout that an earlier run had not ended"
+	for _, next := range []struct {
+		code        int
+		args, texts []string
+	}{
+		{code: 0, args: []string{"restore", "v1beta1", name, "--yes"}, texts: []string{name + " restored v1beta1"}},
+		{code: 4, args: []string{"retire", "v1beta1", name, "--yes"}, texts: []string{name + " partly retired v1beta1", more, "kubectl crdver retire v1beta1 " + name}},
+		{
+			code: 4, args: []string{"brownout", "v1beta1", name, "--for", "1s", "--allow-in-use", "--yes"},
+			texts: []string{
+				"The plan only ends a brownout; run again for the rest.", name + " served again as before an earlier brownout; that of v1beta1 is yet to be made",
+				more, "kubectl crdver brownout v1beta1 " + name + " --allow-in-use --for 1s",
+			},
+		},
 	} {
-		command, _ := b.brownoutProcess(t, plugin, name, group)
+		command, _ := b.brownoutProcess(t, plugin, b.kubeconfig, name, "1h")
+		b.until(t, group, "v1beta1", false)
 		if err := command.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		_ = command.Wait() // It was killed.
 		contains(t, b.must(t, 0, "status", name).stdout, "a brownout of v1beta1 by", "its process is gone", "kubectl crdver restore v1beta1 "+name)
-		b.must(t, 0, next...)
+		got := b.must(t, next.code, next.args...)
+		contains(t, got.stdout+got.stderr, next.texts...)
 		b.wantNoBrownout(t, name, group)
 	}
+	contains(t, b.must(t, 0, "brownout", "v1beta1", name, "--for", "1s", "--allow-in-use", "--yes").stdout, "v1beta1 is served again")
+	b.wantNoBrownout(t, name, group)
 	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1"})
 }
 
@@ -158,7 +174,17 @@ func TestBrownoutOverdue(t *testing.T) {
 		}
 	})
 	contains(t, b.must(t, 0, "status", name).stdout, "was to end at 2026-01-02T03:09:05Z and is overdue", "kubectl crdver restore v1beta1 "+name)
-	contains(t, b.must(t, 0, "retire", "v1beta1", name, "--yes").stderr, "was never ended: first it is served again")
+	contains(t, b.must(t, 4, "retire", "v1beta1", name, "--yes").stderr, "was never ended: first it is served again")
+	b.wantNoBrownout(t, name, group)
+
+	// One that cannot be read is about no version that is known.
+	b.annotate(t, name, lifecycle.BrownoutAnnotation, "")
+	contains(t, b.must(t, 3, "brownout", "v1beta1", name, "--for", "1s", "--allow-in-use", "--yes").stderr, "the annotation crdver.dev/brownout cannot be read")
+	got := b.must(t, 0, "restore", "v1", name, "--yes")
+	contains(t, got.stderr, "1. remove crdver.dev/brownout, which cannot be read", `- metadata.annotations[crdver.dev/brownout]: ""`)
+	if strings.Contains(got.stderr, "begun with v1") {
+		t.Error(got)
+	}
 	b.wantNoBrownout(t, name, group)
 }
 

@@ -5,45 +5,31 @@ import (
 	"maps"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
-// mergeKubeconfigs writes a kubeconfig with a context for each of several files,
-// which have one each.
-func mergeKubeconfigs(t *testing.T, files map[string]string) string {
+// kubeconfigs writes a kubeconfig with several contexts.
+func kubeconfigs(t *testing.T, contexts map[string]*rest.Config) string {
 	t.Helper()
-	merged := clientcmdapi.NewConfig()
-	for name, file := range files {
-		config, err := clientcmd.LoadFromFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, context := range config.Contexts {
-			merged.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-			merged.Clusters[name], merged.AuthInfos[name] = config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
-		}
-	}
 	path := filepath.Join(t.TempDir(), "fleet")
-	if err := clientcmd.WriteToFile(*merged, path); err != nil {
+	if err := testbed.WriteKubeconfigs(path, contexts); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// nowhere is a kubeconfig of a server that is down, or with mute, of one that takes
+// nowhere leads to a server that is down, or with mute, to one that takes
 // connections and never says a word.
-func nowhere(t *testing.T, mute bool) string {
+func nowhere(t *testing.T, mute bool) *rest.Config {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -54,15 +40,7 @@ func nowhere(t *testing.T, mute bool) string {
 	} else {
 		_ = listener.Close()
 	}
-	config := clientcmdapi.NewConfig()
-	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "x", AuthInfo: "x"}
-	config.Clusters["x"] = &clientcmdapi.Cluster{Server: "https://" + listener.Addr().String(), InsecureSkipTLSVerify: true}
-	config.AuthInfos["x"] = &clientcmdapi.AuthInfo{}
-	path := filepath.Join(t.TempDir(), "nowhere")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return &rest.Config{Host: "https://" + listener.Addr().String(), TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 }
 
 // migrated creates a CRD whose objects went from v1beta1 to v1, and that no longer
@@ -96,12 +74,12 @@ func startFleet(t *testing.T) fleet {
 	f := fleet{eu: start(t, testbed.InProcessOptions{}), us: start(t, testbed.InProcessOptions{})}
 	f.crd = f.eu.migrated(t, group)
 	f.us.scene(t, group, 2)
-	up := map[string]string{"eu": f.eu.kubeconfig, "us": f.us.kubeconfig, "eu-again": f.eu.kubeconfig}
+	up := map[string]*rest.Config{"eu": f.eu.Config(), "us": f.us.Config(), "eu-again": f.eu.Config()}
 	all := maps.Clone(up)
 	all["asia"] = nowhere(t, false)
 	mute := maps.Clone(all)
 	mute["mute"] = nowhere(t, true)
-	f.up, f.all, f.mute = mergeKubeconfigs(t, up), mergeKubeconfigs(t, all), mergeKubeconfigs(t, mute)
+	f.up, f.all, f.mute = kubeconfigs(t, up), kubeconfigs(t, all), kubeconfigs(t, mute)
 	return f
 }
 
@@ -123,14 +101,8 @@ func (f fleet) ask(t *testing.T, code int, kubeconfig string, args ...string) re
 // fields makes sure of the lines of a table, whatever its widths are.
 func fields(t *testing.T, text string, lines ...string) {
 	t.Helper()
-	var squeezed []string
-	for line := range strings.Lines(text) {
-		squeezed = append(squeezed, strings.Join(strings.Fields(line), " "))
-	}
-	for _, want := range lines {
-		if !slices.ContainsFunc(squeezed, func(line string) bool { return strings.HasPrefix(line, want) }) {
-			t.Errorf("no line %q in:\n%s", want, text)
-		}
+	for _, missing := range testbed.MissingRows(text, lines...) {
+		t.Errorf("no line %q in:\n%s", missing, text)
 	}
 }
 
@@ -204,6 +176,19 @@ func TestFleet(t *testing.T) {
 		fields(t, got.stdout, "eu crontabs.only.example.com <none> <none> <none> <none> <none> <none> <none> there is no such CRD", "us crontabs.only.example.com v1")
 		got = f.ask(t, 1, f.up, "status", "crontabs.nowhere.example.com", "--contexts", "eu,us")
 		contains(t, got.stderr, `none of the clusters has a CustomResourceDefinition named "crontabs.nowhere.example.com"`)
+	})
+	t.Run("another way", func(t *testing.T) {
+		// The same address through another proxy, or to another certificate, may be that of another cluster.
+		proxy, err := testbed.StartProxy(t.Context(), f.eu.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(proxy.Stop)
+		named := proxy.Config()
+		named.ServerName = "localhost"
+		contexts := map[string]*rest.Config{"eu": proxy.Config(), "named": named, "third": proxy.Config()}
+		got := f.ask(t, 0, kubeconfigs(t, contexts), "status", f.crd, "--all-contexts")
+		fields(t, got.stdout, "eu crontabs.fleet.example.com v1 ", "named crontabs.fleet.example.com v1 ", "third <none> <none> <none> <none> <none> <none> <none> <none> the same cluster as eu")
 	})
 	t.Run("interrupt", func(t *testing.T) {
 		begin := time.Now()

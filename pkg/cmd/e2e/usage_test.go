@@ -189,13 +189,29 @@ func TestUsageGitOps(t *testing.T) {
 			map[string]any{"id": "nonsense", "v": "v1beta1"},
 		}}},
 	})
+	b.anything(t, "helm.toolkit.fluxcd.io", "v2", "helmreleases", "HelmRelease")
+	b.createIn(t, "v2", "helmreleases", "flux-system", map[string]any{
+		"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": map[string]any{"name": "shop"},
+		"status": map[string]any{"inventory": map[string]any{"entries": []any{
+			map[string]any{"id": "b_one_gitops.example.com_CronTab", "v": "v1beta1"},
+			map[string]any{"id": "_cluster-wide_gitops.example.com_Other", "v": "v1beta1"},
+			map[string]any{"id": "b_two__apps_Deployment", "v": "v1"},
+		}}},
+	})
+	// One that has no inventory, as those of older controllers.
+	b.createIn(t, "v2", "helmreleases", "flux-system", map[string]any{
+		"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": map[string]any{"name": "older"},
+		"status": map[string]any{"history": []any{map[string]any{"chartName": "shop"}}},
+	})
 	items := b.usage(t, 2, name, "--usage-window", "1us")
+	wantUnlooked(t, items[1], v1alpha1.UsageFlux, "HelmReleases without an inventory: flux-system/older")
 	wantUsage(t, items[1], v1alpha1.UsageInUse, v1alpha1.UsageArgoCD, "object Application argocd/shop names 2 objects reference")
-	wantUsage(t, items[1], v1alpha1.UsageInUse, v1alpha1.UsageFlux, "object Kustomization flux-system/apps names 2 objects reference")
+	wantUsage(t, items[1], v1alpha1.UsageInUse, v1alpha1.UsageFlux,
+		"object Kustomization flux-system/apps names 2 objects reference", "object HelmRelease flux-system/shop names 1 objects reference")
 	wantUsage(t, items[0], v1alpha1.UsageInUse, v1alpha1.UsageArgoCD, "object Application argocd/shop names 1 objects reference")
 	for _, e := range items[1].Evidence {
 		if e.Source == v1alpha1.UsageArgoCD && !slices.Equal(e.Examples, []string{"a/one", "a/two"}) ||
-			e.Source == v1alpha1.UsageFlux && !slices.Equal(e.Examples, []string{"a/one", "a__role"}) {
+			e.Source == v1alpha1.UsageFlux && !slices.Equal(e.Examples, map[bool][]string{true: {"b/one"}, false: {"a/one", "a__role"}}[strings.HasPrefix(e.Who, "HelmRelease")]) {
 			t.Errorf("examples %q", e.Examples)
 		}
 	}

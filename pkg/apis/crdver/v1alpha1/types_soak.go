@@ -67,11 +67,13 @@ type BrownoutReport struct {
 	Rounds []BrownoutRound `json:"rounds"`
 	// Served says that the version was seen to be served again at the end.
 	Served bool `json:"served"`
+	// Gone says that somebody deleted the CRD meanwhile.
+	Gone bool `json:"gone,omitempty"`
 	// Clients are the requests that were made at the version meanwhile, from
 	// audit logs.
 	Clients []UsageEvidence `json:"clients,omitempty"`
-	// Affected are workloads that became unready or were restarted, and warnings
-	// that name the API group. That they came at the same time is no proof of the cause.
+	// Affected are workloads that became unready or were restarted, warnings that name
+	// the API group, and children whose ownerReferences name the version. That they came at the same time is no proof of the cause.
 	Affected []BrownoutEffect `json:"affected,omitempty"`
 	// Watched is what was looked at, NotWatched what was not, with the reason.
 	Watched    []string `json:"watched"`
@@ -88,7 +90,7 @@ type BrownoutRound struct {
 
 // BrownoutEffect is something that happened during a brownout.
 type BrownoutEffect struct {
-	// Resource is "deployments.apps", "pods" or "events".
+	// Resource is "deployments.apps", "pods" or "events", or that of children.
 	Resource string `json:"resource"`
 	// Name is namespace/name; that of what an event is about.
 	Name string `json:"name"`

@@ -27,6 +27,8 @@ type UsageVerb struct {
 	// delete, deletecollection; "other" for anything else.
 	Verb string `json:"verb"`
 	// Code is the HTTP status of the answers; 0 if it is unknown.
-	Code  int32 `json:"code,omitempty"`
-	Count int64 `json:"count"`
+	Code int32 `json:"code,omitempty"`
+	// Missing says that the server served the version, and had no such object.
+	Missing bool  `json:"missing,omitempty"`
+	Count   int64 `json:"count"`
 }
