@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -31,12 +32,28 @@ const (
 	ReasonConversionFailed Reason = "ConversionFailed"
 	// ReasonTooLarge means that the object would be too large for the server or etcd.
 	ReasonTooLarge Reason = "TooLarge"
+	// ReasonFieldLoss means that the object was not sent at all: see [LossError].
+	ReasonFieldLoss Reason = "FieldLoss"
 	// ReasonUnavailable means that the server, or something it depends on, did
 	// not answer or asked to come back later.
 	ReasonUnavailable Reason = "Unavailable"
 	// ReasonOther is everything else.
 	ReasonOther Reason = "Other"
 )
+
+// LossError says that an object is not rewritten, because that would lose fields of
+// it for good.
+type LossError struct {
+	// Version is that of the request.
+	Version string
+	// Paths are the fields.
+	Paths []string
+}
+
+// Error names the fields, not what is in them.
+func (e *LossError) Error() string {
+	return fmt.Sprintf("a rewrite through %s would lose or change %s", e.Version, strings.Join(e.Paths, ", "))
+}
 
 // Failure is what an error of the API server means for the object concerned.
 type Failure struct {
@@ -88,6 +105,10 @@ func hint(message string) string {
 
 // Explain classifies an error of a request that reads or writes an object.
 func Explain(err error) Failure {
+	var loss *LossError
+	if errors.As(err, &loss) {
+		return Failure{Reason: ReasonFieldLoss, Refused: true, By: v1alpha1.PartySchema, Message: clean(loss.Error())}
+	}
 	status, isStatus := statusOf(err)
 	if !isStatus {
 		reason := ReasonOther

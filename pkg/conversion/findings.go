@@ -60,7 +60,11 @@ func (r *rehearsal) record(p place, result outcome, sample int64) {
 		r.taken[version]++
 	}
 	if result.failure != nil {
-		r.refusals = append(r.refusals, refusal{index: p.index, failure: *result.failure})
+		r.refused++
+		at, _ := slices.BinarySearchFunc(r.refusals, p.index, func(a refusal, index int64) int { return cmp.Compare(a.index, index) })
+		if at < maxRefused {
+			r.refusals = slices.Insert(r.refusals, at, refusal{index: p.index, failure: *result.failure})[:min(len(r.refusals)+1, maxRefused)]
+		}
 	}
 	other := map[difference]bool{}
 	for _, d := range result.differences {
@@ -88,11 +92,10 @@ func (r *rehearsal) report() *v1alpha1.Rehearsal {
 		Sampled:      r.sampled,
 		Total:        r.total,
 		Complete:     r.sampled == r.total,
-		RefusedCount: int64(len(r.refusals)),
+		RefusedCount: r.refused,
 		Detours:      r.through(),
 	}
-	slices.SortFunc(r.refusals, func(a, b refusal) int { return cmp.Compare(a.index, b.index) })
-	for _, refused := range r.refusals[:min(len(r.refusals), maxRefused)] {
+	for _, refused := range r.refusals {
 		report.Refused = append(report.Refused, refused.failure)
 	}
 	for d, f := range r.findings {

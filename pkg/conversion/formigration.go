@@ -23,6 +23,13 @@ func ForMigration(c crd.CRD, endpoint string) RehearseOptions {
 			options.CompareVersions = append(options.CompareVersions, version)
 		}
 	}
+	for _, loss := range schema.LostThrough(c.CustomResourceDefinition, endpoint) {
+		// The schemas do not prove that nothing is lost: each object has to.
+		options.Every = options.Every || loss.Served
+		if loss.Served && !slices.Contains(options.CompareVersions, loss.Version) {
+			options.CompareVersions = append(options.CompareVersions, loss.Version)
+		}
+	}
 	if len(options.CompareVersions) > 0 {
 		// Without a schema the paths name the keys of maps, which is all right.
 		options.Schema, _ = schema.ForVersion(c.CustomResourceDefinition, options.CompareVersions[0])

@@ -75,7 +75,10 @@ type RehearseOptions struct {
 	RefusedThrough string
 	Offer          []string
 	// Sample is the number of objects to take where there are more; 0 means 1,000.
+	// Every takes all of them: where the schemas do not prove that no field is lost,
+	// a sample proves nothing about the other objects.
 	Sample int
+	Every  bool
 	// Concurrency is the number of objects in work at a time; 0 means 16.
 	Concurrency int
 	// FieldManager of the dry runs.
@@ -87,7 +90,7 @@ type RehearseOptions struct {
 
 // Rehearse finds out what rewriting the objects of a resource would do: it sends
 // the no-op patch that the migration sends, as a server dry run, for all objects
-// or for an evenly spread sample of them, and compares the answers with the
+// or, unless Every is set, for an evenly spread sample of them, and compares the answers with the
 // objects as they are now. Nothing is written. 404 is an outcome: the object is
 // gone. 409, too: it is rehearsed again, and if it is never left alone, it does
 // not count as rehearsed.
@@ -96,17 +99,9 @@ type RehearseOptions struct {
 // refuses is no error.
 func Rehearse(ctx context.Context, c cluster.Interface, options RehearseOptions) (*v1alpha1.Rehearsal, error) {
 	r := newRehearsal(c, options)
-	sample, err := r.choose(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("choosing the objects to rehearse: %w", err)
-	}
-
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(r.options.Concurrency)
-	for _, p := range sample {
-		if groupCtx.Err() != nil {
-			break
-		}
+	listed := r.each(groupCtx, func(p place, of int64) {
 		group.Go(func() error {
 			result, err := r.object(groupCtx, p.NamespacedName)
 			if err == nil {
@@ -115,17 +110,68 @@ func Rehearse(ctx context.Context, c cluster.Interface, options RehearseOptions)
 			if err != nil {
 				return fmt.Errorf("rehearsing %s: %w", p, err)
 			}
-			r.record(p, result, int64(len(sample)))
+			r.record(p, result, of)
 			return nil
 		})
-	}
+	})
 	if err := group.Wait(); err != nil {
 		return nil, err
+	}
+	if listed != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("choosing the objects to rehearse: %w", listed)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("rehearsing: %w", context.Cause(ctx))
 	}
 	return r.report(), nil
+}
+
+// each calls begin for each object to rehearse, and how many there are as far as is
+// known. All of them are not held on to.
+func (r *rehearsal) each(ctx context.Context, begin func(p place, of int64)) error {
+	if r.options.Every {
+		return r.pages(ctx, r.lists[0], func(key types.NamespacedName, of int64) {
+			p := place{NamespacedName: key, index: r.listed}
+			r.listed++
+			r.expect(1)
+			begin(p, of)
+		})
+	}
+	sample, err := r.choose(ctx)
+	for _, p := range sample {
+		if ctx.Err() != nil {
+			break
+		}
+		begin(p, int64(len(sample)))
+	}
+	return err
+}
+
+// pages lists the objects that the options select.
+func (r *rehearsal) pages(ctx context.Context, list cluster.Objects, visit func(key types.NamespacedName, of int64)) error {
+	var listed int64
+	options := cluster.PageOptions{Namespace: r.options.Namespace, LabelSelector: r.options.LabelSelector}
+	return cluster.EachPage(ctx, list, options, func(page *metav1.PartialObjectMetadataList) error {
+		listed += int64(len(page.Items))
+		of := listed
+		if page.RemainingItemCount != nil {
+			of += *page.RemainingItemCount
+		}
+		for i := range page.Items {
+			key := types.NamespacedName{Namespace: page.Items[i].Namespace, Name: page.Items[i].Name}
+			if r.options.Filter == nil || r.options.Filter(key.Namespace, key.Name) {
+				visit(key, of)
+			}
+		}
+		return ctx.Err() //nolint:wrapcheck // Whoever ends it says why.
+	})
+}
+
+// expect counts objects among those that there are.
+func (r *rehearsal) expect(n int64) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.total += n
 }
 
 // choose lists the objects and returns the sample. Where one that cannot be
@@ -134,18 +180,9 @@ func (r *rehearsal) choose(ctx context.Context) ([]place, error) {
 	var first error
 	for _, list := range r.lists {
 		sampler := newSampler(r.options.Sample)
-		page := cluster.PageOptions{Namespace: r.options.Namespace, LabelSelector: r.options.LabelSelector}
-		err := cluster.EachPage(ctx, list, page, func(page *metav1.PartialObjectMetadataList) error {
-			for i := range page.Items {
-				if r.options.Filter != nil && !r.options.Filter(page.Items[i].Namespace, page.Items[i].Name) {
-					continue
-				}
-				sampler.add(types.NamespacedName{Namespace: page.Items[i].Namespace, Name: page.Items[i].Name})
-			}
-			return nil
-		})
+		err := r.pages(ctx, list, func(key types.NamespacedName, _ int64) { sampler.add(key) })
 		if err == nil {
-			r.total = sampler.total
+			r.expect(sampler.total)
 			return sampler.sample(), nil
 		}
 		if first == nil {
@@ -168,11 +205,15 @@ type rehearsal struct {
 	compare []cluster.Objects
 	detours []*Detour
 
+	// listed counts the objects so far, where all are rehearsed.
+	listed int64
+
 	mutex    sync.Mutex
 	done     int64
 	total    int64
 	sampled  int64
-	refusals []refusal
+	refused  int64
+	refusals []refusal // The first of them, in the order of the list.
 	findings map[difference]*finding
 	// taken are the objects that a detour takes, by its version.
 	taken map[string]int64

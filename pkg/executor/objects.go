@@ -32,8 +32,25 @@ const maxCleanPasses = 5
 // a slow link or on a busy server they alone take a minute.
 const barrierTimeout = 5 * time.Minute
 
-// objects returns the objects through the step's endpoint.
-func (r *run) objects() cluster.Objects { return r.Cluster.Objects(r.resource(r.step.Endpoint)) }
+// objects returns the objects through the step's endpoint, each of which is looked
+// at before it is written where the schemas do not prove that no field is lost.
+func (r *run) objects() cluster.Objects {
+	return storagemigration.Guarded(r.Cluster.Objects(r.resource(r.step.Endpoint)), r.guard)
+}
+
+// guards looks at a CRD whose objects the rehearsal went over, and has each object
+// looked at again before it is written, if that may lose fields that are not allowed
+// to be lost.
+func (r *run) guards(c *apiextensionsv1.CustomResourceDefinition, options conversion.RehearseOptions) {
+	r.guard = nil
+	if !plan.MayLose(r.plan.Intent, c, r.step.Endpoint) {
+		return
+	}
+	r.guard = conversion.NewGuard(r.Cluster, options, func(lost []v1alpha1.FieldDifference) []v1alpha1.FieldDifference {
+		refused, _ := plan.Lossy(r.plan.Intent, c.Name, lost)
+		return refused
+	}).Check
+}
 
 // passOptions are those of every pass.
 func (r *run) passOptions() storagemigration.PassOptions {
@@ -81,6 +98,7 @@ func (r *run) rehearse(ctx context.Context) error {
 	}
 	options.RefusedThrough = r.plan.Intent.RefusedThrough
 	r.rehearsal, r.served = &options, crd.Live(found).Served()
+	r.guards(found, options)
 	result, err := conversion.Rehearse(ctx, r.Cluster, options)
 	if err != nil {
 		return fmt.Errorf("rehearsing the rewrite: %w", err)
@@ -160,8 +178,8 @@ func (r *run) barrier(ctx context.Context) error {
 	}
 	options := storagemigration.BarrierOptions{
 		Resource: r.resource(r.step.Endpoint), FieldManager: r.FieldManager, Timeout: barrierTimeout,
-		Subresource: r.plan.Intent.Path,
-		Rewritten:   func(key types.NamespacedName) { r.canaries[key] = true },
+		Subresource: r.plan.Intent.Path, Guard: r.guard,
+		Rewritten: func(key types.NamespacedName) { r.canaries[key] = true },
 	}
 	r.canaries = map[types.NamespacedName]bool{}
 	if r.step.Endpoint == c.StorageVersion {

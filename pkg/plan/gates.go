@@ -21,6 +21,8 @@ const (
 	blockHeld            = "held"
 	blockCorrupt         = "objects-corrupt"
 	blockUnread          = "objects-unread"
+	blockUnseen          = "objects-unseen"
+	blockInTreeLoss      = "in-tree-loses-fields"
 )
 
 // gates adds what stands in the way of the steps that are left.
@@ -35,6 +37,7 @@ func (b *builder) gates() {
 		return
 	}
 	b.verifyGate()
+	b.unseenGate()
 	o := b.state.Observations
 	b.heldGate(o.Held)
 	b.useGate()

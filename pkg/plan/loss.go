@@ -5,8 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/schema"
 )
 
 // Lossy returns the differences in the objects of a CRD that an intent does not
@@ -24,6 +27,68 @@ func Lossy(intent v1alpha1.Intent, crd string, lost []v1alpha1.FieldDifference) 
 		}
 	}
 	return refused, allowed
+}
+
+// MayLose reports whether a rewrite through the endpoint of a version may lose fields
+// that an intent does not allow to be lost, as far as the schemas tell. Where they
+// rule it out, a sample of the objects is enough to rehearse; otherwise each object
+// has to be looked at, and the engine in-tree looks at none.
+func MayLose(intent v1alpha1.Intent, c *apiextensionsv1.CustomResourceDefinition, endpoint string) bool {
+	for _, loss := range schema.LostThrough(c, endpoint) {
+		if refused, _ := Lossy(intent, c.Name, differencesOf(loss)); len(refused) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func differencesOf(loss schema.VersionLoss) []v1alpha1.FieldDifference {
+	var differences []v1alpha1.FieldDifference
+	for _, path := range loss.Fields {
+		differences = append(differences, v1alpha1.FieldDifference{Path: path, Change: "lost"})
+	}
+	return differences
+}
+
+// unseenGate blocks where objects may be persisted at a version that is not served
+// and has fields which the endpoint drops: what they hold cannot be read, neither
+// before nor after, and no rehearsal would find anything.
+func (b *builder) unseenGate() {
+	endpoint := ""
+	for _, step := range b.plan.Steps {
+		if step.Action == v1alpha1.ActionRehearse {
+			endpoint = step.Endpoint
+		}
+	}
+	if endpoint == "" || b.intent.Verb == v1alpha1.VerbRescue { // Which serves it first.
+		return
+	}
+	for _, loss := range schema.LostThrough(b.state.CRD.CustomResourceDefinition, endpoint) {
+		refused, allowed := Lossy(b.intent, b.state.CRD.Name, differencesOf(loss))
+		var fields []string
+		for _, d := range slices.Concat(refused, allowed) {
+			fields = append(fields, d.Path)
+		}
+		switch {
+		case len(refused) > 0 && b.inTree():
+			b.block(v1alpha1.Blocker{
+				ID: blockInTreeLoss, Details: fields,
+				Message: fmt.Sprintf("the schema of %s lacks fields of %s: the engine in-tree would drop them without looking", endpoint, loss.Version),
+				Resolve: "use --engine client, which looks at each object before it writes it; or pass --allow-loss PATH",
+			})
+		case loss.Served:
+		case len(refused) > 0:
+			b.block(v1alpha1.Blocker{
+				ID: blockUnseen, Details: fields,
+				Message: fmt.Sprintf("objects may be stored at %s, which is not served: nobody can see whether they have fields that %s lacks, and a rewrite drops them for good",
+					loss.Version, endpoint),
+				Resolve: fmt.Sprintf("serve it for the while (kubectl crdver restore %s %s) and run again: each object is looked at then; "+
+					"or add the fields to the schema of %s, or pass --allow-loss PATH", loss.Version, b.state.CRD.Name, endpoint),
+			})
+		default:
+			b.warn("%s of objects that are stored at %s may be lost: --allow-loss allows it", join(fields), loss.Version)
+		}
+	}
 }
 
 // below reports whether a field is another one, or lies in it.

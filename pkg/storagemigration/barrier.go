@@ -40,6 +40,8 @@ type BarrierOptions struct {
 	// Rewritten is told of each canary that was persisted in another form before.
 	// Nil means nobody.
 	Rewritten func(key types.NamespacedName)
+	// Guard is asked before a canary is written. Nil lets all of them be.
+	Guard Guard
 	// Subresource is what the canaries are patched through: "status" or nothing.
 	Subresource string
 }

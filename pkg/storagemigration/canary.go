@@ -30,7 +30,7 @@ const (
 // and forth. Without objects, or when they cannot be patched, there is nothing to
 // see: the migration itself will tell what is wrong.
 func (b *barrier) waitForCanaries(ctx context.Context, stable int) error {
-	objects := b.cluster.Objects(b.options.Resource)
+	objects := Guarded(b.cluster.Objects(b.options.Resource), b.options.Guard)
 	page, err := objects.ListMetadata(ctx, cluster.PageOptions{Limit: int64(b.options.Canaries), FreshConnection: true})
 	if ctx.Err() != nil {
 		return ended(ctx)

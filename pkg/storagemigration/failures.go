@@ -102,6 +102,9 @@ func (g failureGroups) list() []v1alpha1.FailureGroup {
 // resolve says what to do about the objects of a group. It never suggests
 // deleting one: what the server calls corrupt is usually intact (fact 15).
 func resolve(group v1alpha1.FailureGroup) string {
+	if group.Reason == string(cluster.ReasonFieldLoss) {
+		return "add the fields to the schema of the version, remove them from the objects, or pass --allow-loss PATH; the objects were not written"
+	}
 	switch group.By {
 	case v1alpha1.PartySchema:
 		return "correct the objects so that they fit the schema of the version, or the schema; it spares unchanged fields, but not " +

@@ -1,0 +1,177 @@
+package e2e_test
+
+import (
+	"net/http"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/crdver/kubectl-crdver/pkg/testbed"
+)
+
+// narrower returns a CRD whose v1 lacks spec.legacy of v1beta1.
+func narrower(group string) *apiextensionsv1.CustomResourceDefinition {
+	c := crontabs(group, "v1beta1", "v1")
+	testbed.Version(c, "v1beta1").Schema.OpenAPIV3Schema.Properties["spec"].Properties["legacy"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+	return c
+}
+
+// setLegacy writes spec.legacy of an object in the namespace a.
+func (b *bed) setLegacy(t *testing.T, group, name string) {
+	t.Helper()
+	_, err := b.objects(t).Resource(resource(group, "v1beta1")).Namespace("a").Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"spec":{"legacy":"precious"}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantLegacy reads from etcd that objects have spec.legacy.
+func (b *bed) wantLegacy(t *testing.T, group string, names ...string) {
+	t.Helper()
+	stored, err := b.Etcd().Get(t.Context(), "/registry/"+group+"/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, kv := range stored.Kvs {
+		have[path.Base(string(kv.Key))] = strings.Contains(string(kv.Value), `"legacy":"precious"`)
+	}
+	for _, name := range names {
+		if !have[name] {
+			t.Errorf("%s has lost spec.legacy", name)
+		}
+	}
+}
+
+// TestEveryObjectIsLookedAt has one object among many more than a sample takes,
+// wherever it is, that a rewrite would take a field from: the schemas do not rule
+// that out, so that no object is left out.
+func TestEveryObjectIsLookedAt(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group = "many.example.com"
+	name := b.createCRD(t, narrower(group))
+	b.createObjects(t, group, "v1beta1", 1200, "a")
+	odd := []string{"object-000005", "object-000317", "object-001003"}
+	for _, object := range odd {
+		b.setLegacy(t, group, object)
+		before := b.revisions(t)
+		for _, args := range [][]string{{"promote", "v1", name, "--yes"}, {"promote", "v1", name, "--dry-run=server"}} {
+			got := b.must(t, 3, args...)
+			for _, text := range []string{"Rehearsal: 1200 of 1200 objects", "spec.legacy lost in", "a/" + odd[0]} {
+				if !strings.Contains(got.stdout+got.stderr, text) {
+					t.Errorf("no %q in %s", text, got)
+				}
+			}
+		}
+		b.wantUnwritten(t, before)
+	}
+	b.wantLegacy(t, group, odd...)
+	got := b.must(t, 3, "promote", "v1", name, "--yes", "--engine", "in-tree")
+	if !strings.Contains(got.stdout+got.stderr, "in-tree") {
+		t.Error(got)
+	}
+	// Allowed is allowed; a sample does then.
+	b.must(t, 0, "promote", "v1", name, "--yes", "--allow-loss", "spec.legacy")
+	b.wantStored(t, group, map[string]int{"v1": 1200})
+}
+
+// TestFieldsThatCannotBeSeen has objects stored at a version that is not served,
+// and which has more fields.
+func TestFieldsThatCannotBeSeen(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group = "unseen.example.com"
+	name := b.createCRD(t, narrower(group))
+	b.createObjects(t, group, "v1beta1", 5, "a")
+	b.setLegacy(t, group, "object-000003")
+	b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
+		testbed.SetStorageVersion(c, "v1")
+		testbed.Version(c, "v1beta1").Served = false
+	})
+	before := b.revisions(t)
+	for _, args := range [][]string{{"migrate", name, "--yes"}, {"retire", "v1beta1", name, "--yes"}} {
+		got := b.must(t, 3, args...)
+		for _, text := range []string{"stored at v1beta1, which is not served", "spec.legacy", "kubectl crdver restore v1beta1 " + name, "--allow-loss"} {
+			if !strings.Contains(got.stdout+got.stderr, text) {
+				t.Errorf("no %q in %s", text, got)
+			}
+		}
+	}
+	b.wantUnwritten(t, before)
+	b.wantLegacy(t, group, "object-000003")
+	// As it says: once it is served, it can be seen.
+	b.must(t, 0, "restore", "v1beta1", name, "--yes")
+	got := b.must(t, 3, "migrate", name, "--yes")
+	if !strings.Contains(got.stdout+got.stderr, "spec.legacy lost in 1 objects: a/object-000003") {
+		t.Error(got)
+	}
+	b.wantLegacy(t, group, "object-000003")
+	b.must(t, 0, "migrate", name, "--yes", "--allow-loss", "spec.legacy")
+	b.wantStored(t, group, map[string]int{"v1": 5})
+}
+
+// TestFieldWrittenMeanwhile has somebody write such a field after the rehearsals: the
+// object is left as it is, and nothing is trimmed.
+func TestFieldWrittenMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group, odd = "meanwhile.example.com", "object-000009"
+	name := b.createCRD(t, narrower(group))
+	b.createObjects(t, group, "v1beta1", 20, "a")
+	proxy, err := testbed.StartProxy(t.Context(), b.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	var once sync.Once
+	proxy.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		// Once v1 is the storage version, the server drops the field from what clients
+		// write. This is the last moment before.
+		flips := r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/customresourcedefinitions/"+name) &&
+			r.Header.Get("Content-Type") == string(types.JSONPatchType) && r.URL.Query().Get("dryRun") == ""
+		if flips {
+			once.Do(func() { b.setLegacy(t, group, odd) })
+		}
+		next.ServeHTTP(w, r)
+	})
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
+		t.Fatal(err)
+	}
+	got := execute(t.Context(), neverRead{t}, "promote", "v1", name, "--yes", "--kubeconfig", kubeconfig)
+	if got.code != 4 {
+		t.Fatal(got)
+	}
+	for _, text := range []string{"1 object refused", "FieldLoss", "a/" + odd, "a rewrite through v1 would lose or change spec.legacy", "--allow-loss PATH"} {
+		if !strings.Contains(got.stdout+got.stderr, text) {
+			t.Errorf("no %q in %s", text, got)
+		}
+	}
+	b.wantLegacy(t, group, odd)
+	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1beta1", "v1"})
+	// The next run finds it before it writes anything.
+	if got := b.must(t, 3, "promote", "v1", name, "--yes"); !strings.Contains(got.stdout+got.stderr, "spec.legacy lost in 1 objects: a/"+odd) {
+		t.Error(got)
+	}
+	b.wantLegacy(t, group, odd)
+	object := &unstructured.Unstructured{}
+	if object, err = b.objects(t).Resource(resource(group, "v1beta1")).Namespace("a").Get(t.Context(), odd, metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	unstructured.RemoveNestedField(object.Object, "spec", "legacy")
+	if _, err := b.objects(t).Resource(resource(group, "v1beta1")).Namespace("a").Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.must(t, 0, "promote", "v1", name, "--yes")
+	b.wantStored(t, group, map[string]int{"v1": 20})
+}

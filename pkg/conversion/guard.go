@@ -1,0 +1,48 @@
+package conversion
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
+)
+
+// Guard looks at an object right before it is rewritten, where the schemas do not
+// prove that no field is lost: what a rehearsal saw may be written again meanwhile.
+type Guard struct {
+	rehearsal *rehearsal
+	refuse    func([]v1alpha1.FieldDifference) []v1alpha1.FieldDifference
+}
+
+// NewGuard returns the guard of a migration that the options rehearse. Refuse returns
+// those of the differences that are not allowed.
+func NewGuard(c cluster.Interface, options RehearseOptions, refuse func([]v1alpha1.FieldDifference) []v1alpha1.FieldDifference) *Guard {
+	return &Guard{rehearsal: newRehearsal(c, options), refuse: refuse}
+}
+
+// Check returns a [cluster.LossError] if rewriting the object as it is now loses what
+// may not be lost. What it does not see is no danger: an object that somebody writes
+// meanwhile is not the one that the resourceVersion in the patch names, and one that
+// the server refuses is not written.
+func (g *Guard) Check(ctx context.Context, key types.NamespacedName) error {
+	result, err := g.rehearsal.object(ctx, key)
+	if err != nil {
+		return err
+	}
+	var lost []v1alpha1.FieldDifference
+	for _, d := range result.differences {
+		if d.change != ChangeAppeared {
+			lost = append(lost, v1alpha1.FieldDifference{Path: d.path, Change: d.change, Objects: 1})
+		}
+	}
+	if lost = g.refuse(lost); len(lost) == 0 {
+		return nil
+	}
+	paths := make([]string, 0, len(lost))
+	for _, d := range lost {
+		paths = append(paths, d.Path)
+	}
+	return &cluster.LossError{Version: g.rehearsal.options.RequestVersion, Paths: paths}
+}

@@ -1,0 +1,60 @@
+package schema_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/crdver/kubectl-crdver/pkg/schema"
+)
+
+func TestLostThrough(t *testing.T) {
+	t.Parallel()
+	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
+	version := func(name string, served, storage bool, fields ...string) apiextensionsv1.CustomResourceDefinitionVersion {
+		spec := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{}}
+		for _, field := range fields {
+			spec.Properties[field] = text
+		}
+		return apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: name, Served: served, Storage: storage,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": spec},
+			}},
+		}
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{
+		version("v1alpha1", false, false, "a", "ancient"), // Nothing is stored at it, nor can anybody write it.
+		version("v1alpha2", false, false, "a", "old"),
+		version("v1beta1", true, false, "a", "legacy"),
+		version("v1", true, true, "a", "b"),
+	}
+	crd.Status.StoredVersions = []string{"v1alpha2", "v1"}
+	want := []schema.VersionLoss{
+		{Version: "v1alpha2", Fields: []string{"spec.old"}},
+		{Version: "v1beta1", Served: true, Fields: []string{"spec.legacy"}},
+	}
+	if diff := cmp.Diff(want, schema.LostThrough(crd, "v1")); diff != "" {
+		t.Error(diff)
+	}
+	want = []schema.VersionLoss{
+		{Version: "v1alpha2", Fields: []string{"spec.old"}},
+		{Version: "v1", Served: true, Fields: []string{"spec.b"}},
+	}
+	if diff := cmp.Diff(want, schema.LostThrough(crd, "v1beta1")); diff != "" {
+		t.Error(diff)
+	}
+	if got := schema.LostThrough(crd, "v2"); got != nil {
+		t.Errorf("of a version that there is not: %v", got)
+	}
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter}
+	if got := schema.LostThrough(crd, "v1"); got != nil {
+		t.Errorf("with a webhook: %v", got)
+	}
+	crd.Spec.Conversion, crd.Spec.PreserveUnknownFields = nil, true
+	if got := schema.LostThrough(crd, "v1"); got != nil {
+		t.Errorf("where nothing is pruned: %v", got)
+	}
+}
