@@ -37,7 +37,7 @@ test: build controlplane ## Run all tests, building the control plane if there i
 test-unit: ## Run the tests that need no API server
 	go test -short $(TESTFLAGS) ./...
 
-chaos: build controlplane ## Break everything that can break during a migration of 5,000 objects (about half an hour)
+chaos: build controlplane ## Break everything that can break during a migration of 5,000 objects (about forty minutes)
 	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" go test -p 1 -tags controlplane -timeout 2h $(TESTFLAGS) -v -run TestChaos ./pkg/cmd/chaos -long
 
 demo: build ## Show a CRD's way from v1beta1 to v1 on a throwaway API server (KEEP=1, DEMO_KUBECONFIG=file)

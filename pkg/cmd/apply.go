@@ -167,6 +167,11 @@ func readPlans(stdin io.Reader, filename string) ([]v1alpha1.Plan, error) {
 	if len(list.Items) == 0 {
 		return nil, fmt.Errorf("reading the plan %s: it holds no plan", filename)
 	}
+	for _, p := range list.Items {
+		if p.Target.CRD.Name == "" || p.Target.CRD.UID == "" || p.Intent.Verb == "" {
+			return nil, fmt.Errorf("reading the plan %s: it is not whole: it does not say what it is for; save it again with --plan-out", filename)
+		}
+	}
 	return list.Items, nil
 }
 

@@ -12,9 +12,10 @@ Afterwards VERSION is served, it is the storage version, every object is
 persisted at it, and status.storedVersions is exactly [VERSION].
 
 The whole plan is shown first. The rewrite is rehearsed with a server dry run
-of all objects (a sample beyond 1,000): an object that the server would refuse,
-or a field that the new schema would drop, blocks the plan. status.storedVersions
-is trimmed only after a second pass has found every object current.`
+of all objects (a sample beyond 1,000, unless the schemas differ so that fields
+may be lost): an object that the server would refuse, or a field that the new
+schema would drop, blocks the plan. status.storedVersions is trimmed only after
+a second pass has found every object current.`
 
 const promoteExample = `  # Show what would be done
   kubectl crdver promote v1 crontabs.example.com --dry-run=server

@@ -40,12 +40,20 @@ func (r *run) objects() cluster.Objects {
 
 // guards looks at a CRD whose objects the rehearsal went over, and has each object
 // looked at again before it is written, if that may lose fields that are not allowed
-// to be lost.
+// to be lost. The versions that a rescue serves for the rehearsal alone are left out:
+// nobody writes at them afterwards, so that what the rehearsal saw is what is there.
 func (r *run) guards(c *apiextensionsv1.CustomResourceDefinition, options conversion.RehearseOptions) {
 	r.guard = nil
+	if r.plan.Intent.Verb == v1alpha1.VerbRescue {
+		c = c.DeepCopy()
+		for _, version := range lifecycle.Rescued(crd.Live(c)) {
+			crd.Live(c).Version(version).Served = false
+		}
+	}
 	if !plan.MayLose(r.plan.Intent, c, r.step.Endpoint) {
 		return
 	}
+	options.CompareVersions = conversion.ForMigration(crd.Live(c), r.step.Endpoint).CompareVersions
 	r.guard = conversion.NewGuard(r.Cluster, options, func(lost []v1alpha1.FieldDifference) []v1alpha1.FieldDifference {
 		refused, _ := plan.Lossy(r.plan.Intent, c.Name, lost)
 		return refused

@@ -97,9 +97,12 @@ func (r *run) roundTripRescued(ctx context.Context, c crd.CRD) error {
 // served for that only.
 func (r *run) stopServing(ctx context.Context, left []v1alpha1.Step, ended error) error {
 	serves := r.step.Action == v1alpha1.ActionServe || r.step.Action == v1alpha1.ActionRehearse
-	if ended == nil || ctx.Err() != nil || r.plan.Intent.Verb != v1alpha1.VerbRescue || !serves {
+	if ended == nil || r.plan.Intent.Verb != v1alpha1.VerbRescue || !serves {
 		return ended
 	}
+	// An interrupt ends the run, but the plan promised this whatever ends it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveTimeout)
+	defer cancel()
 	rehearsal := r.step
 	defer func() { r.step = rehearsal }()
 	for i := range left {

@@ -30,12 +30,12 @@ func Lossy(intent v1alpha1.Intent, crd string, lost []v1alpha1.FieldDifference) 
 }
 
 // MayLose reports whether a rewrite through the endpoint of a version may lose fields
-// that an intent does not allow to be lost, as far as the schemas tell. Where they
-// rule it out, a sample of the objects is enough to rehearse; otherwise each object
-// has to be looked at, and the engine in-tree looks at none.
+// that an intent does not allow to be lost, as far as the schemas of the versions
+// tell that are served. Where they rule it out, a sample of the objects is enough to
+// rehearse; otherwise each object has to be looked at before it is written.
 func MayLose(intent v1alpha1.Intent, c *apiextensionsv1.CustomResourceDefinition, endpoint string) bool {
 	for _, loss := range schema.LostThrough(c, endpoint) {
-		if refused, _ := Lossy(intent, c.Name, differencesOf(loss)); len(refused) > 0 {
+		if refused, _ := Lossy(intent, c.Name, differencesOf(loss)); loss.Served && len(refused) > 0 {
 			return true
 		}
 	}

@@ -102,7 +102,9 @@ func (p *pass) send(run, requests context.Context, weight weight, call func(cont
 			return err
 		}
 		wait := backoff(attempt, cluster.RetryAfter(err))
-		if time.Since(began)+wait > p.options.RetryFor {
+		// One attempt that took longer than all may take tells that this process was
+		// stopped meanwhile, and nothing of the server.
+		if attempt > 0 && time.Since(began)+wait > p.options.RetryFor {
 			return &gaveUpError{began: began, last: err}
 		}
 		p.countRetry()

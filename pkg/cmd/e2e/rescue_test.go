@@ -1,10 +1,12 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -293,5 +295,43 @@ func TestRescueWebhook(t *testing.T) {
 	contains(t, got.stderr, "objects are converted by a webhook: it has to know v1beta1")
 	b.wantVersions(t, name, []string{"v1 storage", "v1beta1 unserved"}, []string{"v1", "v1beta1"})
 	b.wantStored(t, group, map[string]int{"v1": len(contents)})
+	b.wantContents(t, group, contents)
+}
+
+// TestRescueInterrupted is interrupted while the versions are served for the
+// rehearsal: they are not left behind served, with a schema that keeps everything.
+func TestRescueInterrupted(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group = "halfway.example.com"
+	name := b.lose(t, crontabs(group, "v1", "v1alpha1"), 3)
+	contents := b.contents(t, group)
+	proxy, err := testbed.StartProxy(t.Context(), b.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	proxy.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/"+testbed.CronTabPlural+"/") {
+			interrupt() // A dry run of the rehearsal: nothing else comes before it.
+		}
+		next.ServeHTTP(w, r)
+	})
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
+		t.Fatal(err)
+	}
+	got := execute(ctx, neverRead{t}, "rescue", name, "--yes", "--kubeconfig", kubeconfig)
+	if got.code != 130 {
+		t.Fatal(got)
+	}
+	if v := testbed.Version(b.crd(t, name), "v1alpha1"); v == nil || v.Served {
+		t.Errorf("v1alpha1 is %+v: %s", v, got)
+	}
+	b.wantContents(t, group, contents)
+	b.must(t, 0, "rescue", name, "--yes")
+	b.wantVersions(t, name, []string{"v1 storage"}, []string{"v1"})
 	b.wantContents(t, group, contents)
 }
