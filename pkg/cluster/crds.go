@@ -25,7 +25,7 @@ func (c crds) Get(ctx context.Context, name string) (*apiextensionsv1.CustomReso
 	var crd *apiextensionsv1.CustomResourceDefinition
 	err := retryAnswered(ctx, func() (err error) {
 		crd, err = c.client.Get(ctx, name, metav1.GetOptions{})
-		return err
+		return err //nolint:wrapcheck // It is below.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading CRD %s: %w", name, err)
@@ -42,7 +42,7 @@ func (c crds) List(ctx context.Context, options ListOptions, visit func(*apiexte
 		var page *apiextensionsv1.CustomResourceDefinitionList
 		err := retryAnswered(ctx, func() (err error) {
 			page, err = c.client.List(ctx, request)
-			return err
+			return err //nolint:wrapcheck // It is below.
 		})
 		if token, expired := InconsistentContinue(err); expired {
 			request.Continue = token

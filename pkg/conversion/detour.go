@@ -70,7 +70,7 @@ func (d *Detour) Takes(ctx context.Context, key types.NamespacedName) error {
 		return err
 	})
 	if err != nil {
-		return err //nolint:wrapcheck // It says what was read.
+		return err
 	}
 	lost = append(lost, lossesOf(compareObjects(result.after.Object, object.Object, d.rehearsal.options.Schema))...)
 	if len(lost) > 0 {

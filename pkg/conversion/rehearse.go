@@ -163,7 +163,7 @@ func (r *rehearsal) pages(ctx context.Context, list cluster.Objects, visit func(
 				visit(key, of)
 			}
 		}
-		return ctx.Err() //nolint:wrapcheck // Whoever ends it says why.
+		return ctx.Err()
 	})
 }
 

@@ -96,7 +96,7 @@ type run struct {
 	// served are the versions that were served when the rewrite was rehearsed.
 	served []string
 	// rehearsal is how the rewrite was rehearsed; nil before.
-	guard storagemigration.Guard
+	guard     storagemigration.Guard
 	rehearsal *conversion.RehearseOptions
 	// verified is the proof of this run that no object is stored at another
 	// version (rule 3), and cleaned that no managedFields entry is left.

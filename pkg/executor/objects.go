@@ -28,6 +28,10 @@ import (
 // an entry back only as long as some server still serves the version.
 const maxCleanPasses = 5
 
+// rehearsalInterval is the least time between two words on how far a rehearsal is, as
+// a pass has it.
+const rehearsalInterval = 100 * time.Millisecond
+
 // barrierTimeout bounds the barrier. It makes dozens of new connections: behind
 // a slow link or on a busy server they alone take a minute.
 const barrierTimeout = 5 * time.Minute
@@ -97,7 +101,13 @@ func (r *run) rehearse(ctx context.Context) error {
 	}
 	options := conversion.ForMigration(crd.CRD{CustomResourceDefinition: found}, r.step.Endpoint)
 	options.Concurrency, options.FieldManager, options.Subresource = r.Concurrency, r.FieldManager, r.plan.Intent.Path
-	options.Progress = func(done, total int64) {
+	var told time.Time
+	options.Progress = func(done, total int64) { // One call at a time, after each object.
+		now := time.Now()
+		if done < total && now.Sub(told) < rehearsalInterval {
+			return
+		}
+		told = now
 		r.progress(v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: 1})
 	}
 	options.Namespace, options.LabelSelector = r.plan.Intent.Namespace, r.plan.Intent.Selector

@@ -164,8 +164,8 @@ func TestFieldWrittenMeanwhile(t *testing.T) {
 		t.Error(got)
 	}
 	b.wantLegacy(t, group, odd)
-	object := &unstructured.Unstructured{}
-	if object, err = b.objects(t).Resource(resource(group, "v1beta1")).Namespace("a").Get(t.Context(), odd, metav1.GetOptions{}); err != nil {
+	object, err := b.objects(t).Resource(resource(group, "v1beta1")).Namespace("a").Get(t.Context(), odd, metav1.GetOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	unstructured.RemoveNestedField(object.Object, "spec", "legacy")

@@ -195,7 +195,7 @@ func (r *run) rewrite(ctx context.Context, v *version, key types.NamespacedName,
 	}
 	failure := cluster.Explain(err)
 	switch failure.Reason {
-	case cluster.ReasonForbidden, cluster.ReasonUnavailable, cluster.ReasonTooLarge, cluster.ReasonOther:
+	case cluster.ReasonForbidden, cluster.ReasonUnavailable, cluster.ReasonTooLarge, cluster.ReasonFieldLoss, cluster.ReasonOther:
 		r.ask(fmt.Sprintf("what the server does when an object is written at %s: %s", v.name, failure.Message))
 	case cluster.ReasonInvalid, cluster.ReasonAdmissionDenied, cluster.ReasonConversionFailed:
 		if strings.Contains(strings.ReplaceAll(failure.Message, " ", ""), "dryrun") {
