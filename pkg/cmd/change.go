@@ -212,6 +212,7 @@ func (c *change) resume(intent v1alpha1.Intent, name string) string {
 		option("--allow-loss", path)
 	}
 	option("--accept", c.accept)
+	toggle("--rehearse-all", intent.RehearseAll)
 	c.gateWords(intent, option, toggle)
 	toggle("--force", intent.Force)
 	option("--verify", string(intent.Verify))

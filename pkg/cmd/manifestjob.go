@@ -132,6 +132,9 @@ func (c *change) jobArgs(command *cobra.Command, crds []crd.CRD, intent v1alpha1
 	if intent.Force {
 		args = append(args, "--force")
 	}
+	if intent.RehearseAll {
+		args = append(args, "--rehearse-all")
+	}
 	if len(intent.NamespacesFirst) > 0 {
 		args = append(args, "--namespaces-first", dollars(strings.Join(intent.NamespacesFirst, ",")))
 	}

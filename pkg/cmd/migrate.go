@@ -125,7 +125,7 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 	}
 	intent := o.engine.into(v1alpha1.Intent{
 		Verb: v1alpha1.VerbMigrate, Until: v1alpha1.Action(o.until), Force: o.force,
-		Namespace: namespace, Selector: o.selector, Shard: o.shard, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
+		Namespace: namespace, Selector: o.selector, Shard: o.shard, AllowLoss: o.loss.paths, Accepted: o.loss.accepted, RehearseAll: o.loss.all,
 		EtcdEndpoints:  o.flags.etcd.members(),
 		Verify:         o.flags.verifyMode(),
 		RefusedThrough: o.rewrite.refusedThrough,

@@ -13,7 +13,7 @@ persisted at it, and status.storedVersions is exactly [VERSION].
 
 The whole plan is shown first. The rewrite is rehearsed with a server dry run
 of all objects (a sample beyond 1,000, unless the schemas differ so that fields
-may be lost): an object that the server would refuse, or a field that the new
+may be lost, or --rehearse-all is given): an object that the server would refuse, or a field that the new
 schema would drop, blocks the plan. status.storedVersions is trimmed only after
 a second pass has found every object current.`
 
@@ -47,7 +47,7 @@ func newPromoteCommand(f *Factory) *cobra.Command {
 	var o promoteOptions
 	verb := versionVerb{flags: &o.flags, definition: &o.definition, intent: func(version string) v1alpha1.Intent {
 		return o.engine.into(v1alpha1.Intent{
-			Verb: v1alpha1.VerbPromote, Version: version, Until: v1alpha1.Action(o.until), DeprecateOlder: o.older, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
+			Verb: v1alpha1.VerbPromote, Version: version, Until: v1alpha1.Action(o.until), DeprecateOlder: o.older, AllowLoss: o.loss.paths, Accepted: o.loss.accepted, RehearseAll: o.loss.all,
 			EtcdEndpoints:  o.flags.etcd.members(),
 			Verify:         o.flags.verifyMode(),
 			RefusedThrough: o.rewrite.refusedThrough,

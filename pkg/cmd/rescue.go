@@ -106,7 +106,7 @@ func (o *rescueOptions) run(f *Factory, command *cobra.Command, args []string) e
 	}
 	intent := v1alpha1.Intent{
 		Verb: v1alpha1.VerbRescue, Until: v1alpha1.Action(o.until), Preserve: o.preserve, Unserved: !o.serve,
-		AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
+		AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.loss.paths, Accepted: o.loss.accepted, RehearseAll: o.loss.all,
 	}
 	crds, err := o.lost(ctx, c, args, given.offer(intent))
 	if err != nil {

@@ -65,7 +65,7 @@ func newRetireCommand(f *Factory) *cobra.Command {
 		intent: func(version string) v1alpha1.Intent {
 			return o.use.into(o.engine.into(v1alpha1.Intent{
 				Verb: v1alpha1.VerbRetire, Version: version, Until: v1alpha1.Action(o.until),
-				Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.loss.paths, Accepted: o.loss.accepted,
+				Replacement: o.replacement, AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.loss.paths, Accepted: o.loss.accepted, RehearseAll: o.loss.all,
 				EtcdEndpoints: o.flags.etcd.members(),
 				Verify:        o.flags.verifyMode(),
 				Path:          string(o.rewrite.path), NamespacesFirst: o.rewrite.namespacesFirst,

@@ -52,7 +52,7 @@ func (o *migrateOptions) retry(ctx context.Context, c *change, args []string) er
 	}
 	intent := func(one crd.CRD) v1alpha1.Intent {
 		return v1alpha1.Intent{
-			Verb: v1alpha1.VerbMigrate, AllowLoss: o.loss.paths, Accepted: o.loss.accepted, Path: string(o.rewrite.path),
+			Verb: v1alpha1.VerbMigrate, AllowLoss: o.loss.paths, Accepted: o.loss.accepted, RehearseAll: o.loss.all, Path: string(o.rewrite.path),
 			RefusedThrough: o.rewrite.refusedThrough,
 			Retry:          &v1alpha1.RetryIntent{From: o.retryFrom, Objects: int64(len(report.objects[one.Name]))},
 		}

@@ -130,11 +130,13 @@ func Rehearse(ctx context.Context, c cluster.Interface, options RehearseOptions)
 // known. All of them are not held on to.
 func (r *rehearsal) each(ctx context.Context, begin func(p place, of int64)) error {
 	if r.options.Every {
-		return r.pages(ctx, r.lists[0], func(key types.NamespacedName, of int64) {
-			p := place{NamespacedName: key, index: r.listed}
-			r.listed++
-			r.expect(1)
-			begin(p, of)
+		return r.atOneOf(func(list cluster.Objects) error {
+			return r.pages(ctx, list, func(key types.NamespacedName, of int64) {
+				p := place{NamespacedName: key, index: r.listed}
+				r.listed++
+				r.expect(1)
+				begin(p, of)
+			})
 		})
 	}
 	sample, err := r.choose(ctx)
@@ -145,6 +147,25 @@ func (r *rehearsal) each(ctx context.Context, begin func(p place, of int64)) err
 		begin(p, int64(len(sample)))
 	}
 	return err
+}
+
+// atOneOf lists the objects at the first version that they can be listed at: one that
+// cannot be converted fails the whole list. What was begun by then is not begun again.
+func (r *rehearsal) atOneOf(do func(list cluster.Objects) error) error {
+	var first error
+	for _, list := range r.lists {
+		err := do(list)
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+		if r.listed > 0 || cluster.Explain(err).Reason != cluster.ReasonConversionFailed || cluster.ConverterDown(err) {
+			break
+		}
+	}
+	return first
 }
 
 // pages lists the objects that the options select.
@@ -174,25 +195,19 @@ func (r *rehearsal) expect(n int64) {
 	r.total += n
 }
 
-// choose lists the objects and returns the sample. Where one that cannot be
-// converted fails the whole list, they are listed at the next version.
+// choose lists the objects and returns the sample.
 func (r *rehearsal) choose(ctx context.Context) ([]place, error) {
-	var first error
-	for _, list := range r.lists {
+	var sample []place
+	err := r.atOneOf(func(list cluster.Objects) error {
 		sampler := newSampler(r.options.Sample)
-		err := r.pages(ctx, list, func(key types.NamespacedName, _ int64) { sampler.add(key) })
-		if err == nil {
-			r.expect(sampler.total)
-			return sampler.sample(), nil
+		if err := r.pages(ctx, list, func(key types.NamespacedName, _ int64) { sampler.add(key) }); err != nil {
+			return err
 		}
-		if first == nil {
-			first = err
-		}
-		if cluster.Explain(err).Reason != cluster.ReasonConversionFailed || cluster.ConverterDown(err) {
-			break
-		}
-	}
-	return nil, first
+		r.expect(sampler.total)
+		sample = sampler.sample()
+		return nil
+	})
+	return sample, err
 }
 
 type rehearsal struct {

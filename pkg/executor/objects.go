@@ -100,6 +100,7 @@ func (r *run) rehearse(ctx context.Context) error {
 		return err
 	}
 	options := conversion.ForMigration(crd.CRD{CustomResourceDefinition: found}, r.step.Endpoint)
+	options.Every = options.Every || r.plan.Intent.RehearseAll
 	options.Concurrency, options.FieldManager, options.Subresource = r.Concurrency, r.FieldManager, r.plan.Intent.Path
 	var told time.Time
 	options.Progress = func(done, total int64) { // One call at a time, after each object.
@@ -146,7 +147,7 @@ func (r *run) roundTrip(ctx context.Context, c crd.CRD) error {
 // trip sends live objects from a version to the endpoint and back.
 func (r *run) trip(ctx context.Context, c crd.CRD, from string) error {
 	trip, err := roundtrip.Run(ctx, r.Cluster, roundtrip.Options{
-		CRD: c, From: from, To: r.step.Endpoint, Concurrency: r.Concurrency, FieldManager: r.FieldManager,
+		CRD: c, From: from, To: r.step.Endpoint, All: r.plan.Intent.RehearseAll, Concurrency: r.Concurrency, FieldManager: r.FieldManager,
 	})
 	if err != nil {
 		return fmt.Errorf("sending objects through the conversion webhook: %w", err)

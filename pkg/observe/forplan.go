@@ -155,6 +155,7 @@ func (o *Observer) rehearsal(
 		return
 	}
 	rehearse := conversion.ForMigration(c, endpoint)
+	rehearse.Every = rehearse.Every || intent.RehearseAll
 	rehearse.Concurrency, rehearse.Subresource, rehearse.Progress = options.Concurrency, intent.Path, options.Progress
 	rehearse.Namespace, rehearse.LabelSelector = intent.Namespace, intent.Selector
 	if rehearse.RefusedThrough = intent.RefusedThrough; intent.Verb == v1alpha1.VerbMigrate || intent.Verb == v1alpha1.VerbPromote {
@@ -172,7 +173,7 @@ func (o *Observer) rehearsal(
 	}
 	observations.Rehearsal = result
 	if c.ConversionStrategy() == apiextensionsv1.WebhookConverter {
-		o.webhookEvidence(ctx, c, endpoint, result.Total, observations, options)
+		o.webhookEvidence(ctx, c, endpoint, intent.RehearseAll, result.Total, observations, options)
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 // will last, and what it loses on the way from the versions that objects are
 // persisted at to the endpoint of the migration and back.
 func (o *Observer) webhookEvidence(
-	ctx context.Context, c crd.CRD, endpoint string, objects int64, observations *lifecycle.Observations, options PlanOptions,
+	ctx context.Context, c crd.CRD, endpoint string, all bool, objects int64, observations *lifecycle.Observations, options PlanOptions,
 ) {
 	converter := o.converter(ctx, c)
 	observations.Converter = converter
@@ -49,7 +49,7 @@ func (o *Observer) webhookEvidence(
 			continue
 		}
 		trip, err := roundtrip.Run(ctx, o.cluster, roundtrip.Options{
-			CRD: c, From: from, To: endpoint, Concurrency: options.Concurrency, FieldManager: lifecycle.FieldManager,
+			CRD: c, From: from, To: endpoint, All: all, Concurrency: options.Concurrency, FieldManager: lifecycle.FieldManager,
 		})
 		if err != nil {
 			observations.RoundTripError, observations.RoundTripDone = err.Error(), false

@@ -188,7 +188,7 @@ func (b *builder) rehearsalGate() {
 		b.warn("rewriting adds %s (a default of the new schema) in %d objects", d.Path, d.Objects)
 	}
 	if !r.Complete {
-		b.warn("the rehearsal took a sample of %d of %d objects", r.Sampled, r.Total)
+		b.warn("the rehearsal took a sample of %d of %d objects: --rehearse-all takes every one", r.Sampled, r.Total)
 	}
 	if b.state.Webhook() && !o.RoundTripDone {
 		b.warn("objects are converted by a webhook: the rehearsal shows what the server refuses and prunes, not what the webhook loses")

@@ -85,6 +85,31 @@ func TestEveryObjectIsLookedAt(t *testing.T) {
 	b.wantStored(t, group, map[string]int{"v1": 1200})
 }
 
+// TestRehearseAll has no reason to look at every object but that it is asked to.
+func TestRehearseAll(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group = "alike.example.com"
+	name := b.createCRD(t, crontabs(group, "v1beta1", "v1"))
+	b.createObjects(t, group, "v1beta1", 1100, "a")
+	contains(t, b.must(t, 0, "promote", "v1", name, "--dry-run=server").stdout, "Rehearsal: 1000 of 1100 objects", "--rehearse-all")
+	contains(t, b.must(t, 0, "promote", "v1", name, "--dry-run=server", "--rehearse-all").stdout, "Rehearsal: 1100 of 1100 objects")
+
+	hook := startWebhook(t)
+	const converted = "forgotten.example.com"
+	crdName := b.createCRD(t, hook.converted(converted))
+	b.createObjects(t, converted, "v1beta1", 600, "a")
+	hook.forgets.Store(true)
+	for want, args := range map[string][]string{
+		"spec.image lost in 500 objects": {"promote", "v1", crdName, "--dry-run=server"},
+		"spec.image lost in 600 objects": {"promote", "v1", crdName, "--dry-run=server", "--rehearse-all"},
+	} {
+		if got := b.must(t, 3, args...); !strings.Contains(got.stdout+got.stderr, want) {
+			t.Errorf("%s: no %q in %s", strings.Join(args, " "), want, got)
+		}
+	}
+}
+
 // TestFieldsThatCannotBeSeen has objects stored at a version that is not served,
 // and which has more fields.
 func TestFieldsThatCannotBeSeen(t *testing.T) {

@@ -143,6 +143,9 @@ type Intent struct {
 	AllowLoss []string `json:"allowLoss,omitempty"`
 	// Accepted are the differences after a conversion that are expected.
 	Accepted []AcceptedDifference `json:"accepted,omitempty"`
+	// RehearseAll rehearses the rewrite of every object, and the way of every object
+	// through a conversion webhook and back, rather than of a sample.
+	RehearseAll bool `json:"rehearseAll,omitempty"`
 	// Force migrates although storedVersions says that nothing is left.
 	Force bool `json:"force,omitempty"`
 	// EtcdEndpoints are those of an etcd that is read, too, before
