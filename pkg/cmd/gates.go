@@ -87,6 +87,9 @@ func (c *change) serverTime(ctx context.Context) (time.Time, error) {
 // clock of this machine is good enough.
 func withClock(one crd.CRD, o lifecycle.Observations) lifecycle.Observations {
 	o.Now = now()
+	if hold, err := lifecycle.ReadHold(one.Annotations); err == nil && hold != nil {
+		o.HoldGone = gone(*hold)
+	}
 	if brownout, err := lifecycle.ReadBrownout(one); err == nil && brownout != nil {
 		o.BrownoutGone = gone(v1alpha1.Hold{Process: brownout.Process})
 	}

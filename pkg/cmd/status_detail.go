@@ -149,6 +149,8 @@ func removable(s lifecycle.State, v lifecycle.Version) string {
 			why = append(why, "only served version")
 		case lifecycle.BlockStillServed:
 			why = append(why, "served")
+		case lifecycle.BlockBrownout:
+			why = append(why, "brownout")
 		case lifecycle.BlockStored:
 			why = append(why, "in storedVersions")
 		default:

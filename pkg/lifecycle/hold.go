@@ -44,8 +44,10 @@ func HoldText(hold v1alpha1.Hold) string {
 }
 
 // DescribeHold says who holds a CRD, for people.
-func DescribeHold(hold v1alpha1.Hold) string {
-	text := fmt.Sprintf("%s runs %q since %s, last heard of at %s", hold.Holder, hold.Command,
+func DescribeHold(hold v1alpha1.Hold) string { return describeHold(hold, "runs") }
+
+func describeHold(hold v1alpha1.Hold, runs string) string {
+	text := fmt.Sprintf("%s %s %q since %s, last heard of at %s", hold.Holder, runs, hold.Command,
 		hold.StartedAt.UTC().Format("2006-01-02T15:04:05Z"), hold.RenewedAt.UTC().Format("15:04:05Z"))
 	if p := hold.Progress; p != nil && p.Total > 0 {
 		text += fmt.Sprintf(", %d of %d objects", p.Done, p.Total)
@@ -61,6 +63,8 @@ func (s State) holdNote() string {
 		return err.Error()
 	case hold == nil:
 		return ""
+	case hold.ID != "" && s.Observations.HoldGone:
+		return describeHold(*hold, "ran") + ", but its process is gone; the next run takes over"
 	case hold.ID != "":
 		return "at work: " + DescribeHold(*hold)
 	case hold.Progress == nil:

@@ -20,6 +20,7 @@ const (
 	BlockUnknownReferences = "owner-references-unknown"
 	BlockMigrationRunning  = "in-tree-migration-running"
 	BlockLostVersion       = "stored-version-missing"
+	BlockBrownout          = "brownout"
 )
 
 // command returns a command of this tool for the CRD, ready to paste.
@@ -173,6 +174,13 @@ func (s State) MayRemove(version string) []v1alpha1.Blocker {
 			Resolve: s.command("retire", version),
 		})
 	}
+	if s.BrownedOut(version) {
+		blockers = append(blockers, v1alpha1.Blocker{
+			ID:      BlockBrownout,
+			Message: fmt.Sprintf("%s is not served because of a brownout, after which it is served again", version),
+			Resolve: s.command("restore", version),
+		})
+	}
 	if v.Stored {
 		blockers = append(blockers, v1alpha1.Blocker{
 			ID:      BlockStored,
@@ -195,6 +203,9 @@ func (s State) Next() (command, why string) {
 	case s.Endpoint() == "":
 		return s.command("restore", s.Storage), "no version is served"
 	}
+	if command, why := s.afterBrownout(); command != "" {
+		return command, why
+	}
 	if lost := s.Observations.LostVersion; lost != "" {
 		return s.command("rescue"), Lost(s.CRD, lost)
 	}
@@ -215,7 +226,7 @@ func (s State) Next() (command, why string) {
 	}
 	for i := len(s.Versions) - 1; i >= 0; i-- {
 		v := s.Versions[i]
-		if v.Storage || len(s.mayLeave(v.Name)) > 0 {
+		if v.Storage || len(s.mayLeave(v.Name)) > 0 || s.BrownedOut(v.Name) {
 			continue
 		}
 		switch {

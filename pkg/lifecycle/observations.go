@@ -85,6 +85,8 @@ type Observations struct {
 	Now time.Time
 	// BrownoutGone says that the process which began a brownout is known to be gone.
 	BrownoutGone bool
+	// HoldGone says that the process of the run which holds the CRD is known to be gone.
+	HoldGone bool
 	// Usage is who uses the version of the intent; nil if it was not looked at.
 	Usage *v1alpha1.VersionUsage
 	// Terminating says that the CRD is being deleted.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -105,6 +106,43 @@ func DescribeBrownout(brownout v1alpha1.Brownout, now time.Time) string {
 	return fmt.Sprintf("a brownout of %s by %s %s", brownout.Version, brownout.By, state)
 }
 
+// BrownedOut reports whether a version is not served because of a brownout, which is
+// under way or was never ended: then its not being served says nothing of its life.
+// An annotation that cannot be read may be about any version.
+func (s State) BrownedOut(version string) bool {
+	if v := s.Version(version); v == nil || v.Served {
+		return false
+	}
+	about, unreadable := s.MarksOf(version)
+	return slices.Contains(about, BrownoutAnnotation) || slices.Contains(unreadable, BrownoutAnnotation)
+}
+
+// afterBrownout returns the command that ends a brownout and why, or two empty strings.
+// Where the annotation does not say which version it is about, there is no command.
+func (s State) afterBrownout() (command, why string) {
+	for _, v := range s.Versions {
+		if about, _ := s.MarksOf(v.Name); v.Served || !slices.Contains(about, BrownoutAnnotation) {
+			continue
+		}
+		brownout, err := ReadBrownout(s.CRD)
+		if err != nil {
+			return s.command("restore", v.Name), fmt.Sprintf("%s is not served because of a brownout", v.Name)
+		}
+		return s.command("restore", v.Name), s.describeBrownout(*brownout)
+	}
+	return "", ""
+}
+
+// describeBrownout says how it stands with a brownout, and whether anybody will end it.
+func (s State) describeBrownout(brownout v1alpha1.Brownout) string {
+	now := s.Observations.Now
+	note := DescribeBrownout(brownout, now)
+	if s.Observations.BrownoutGone && !now.After(brownout.Until.Time) {
+		note += ", but its process is gone"
+	}
+	return note
+}
+
 // markNotes say what a run has begun and not ended.
 func (s State) markNotes() []string {
 	now := s.Observations.Now
@@ -113,11 +151,7 @@ func (s State) markNotes() []string {
 	case err != nil:
 		notes = append(notes, fmt.Sprintf("%s; kubectl annotate crd %s %s- removes it", err, s.CRD.Name, BrownoutAnnotation))
 	case brownout != nil:
-		note := DescribeBrownout(*brownout, now)
-		if s.Observations.BrownoutGone && !now.After(brownout.Until.Time) {
-			note += ", but its process is gone"
-		}
-		notes = append(notes, note+"; to serve it again: "+s.command("restore", brownout.Version))
+		notes = append(notes, s.describeBrownout(*brownout)+"; to serve it again: "+s.command("restore", brownout.Version))
 	}
 	switch soak, err := ReadSoak(s.CRD); {
 	case err != nil:

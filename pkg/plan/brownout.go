@@ -10,9 +10,6 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 )
 
-// blockBrownout is the blocker of a brownout that is under way.
-const blockBrownout = "brownout"
-
 // brownout plans: VERSION unserved for a time, and served again.
 func (b *builder) brownout() error {
 	version := b.intent.Version
@@ -67,7 +64,7 @@ func (b *builder) endBrownout() bool {
 	switch {
 	case err != nil:
 		b.block(v1alpha1.Blocker{
-			ID: blockBrownout, Message: err.Error(),
+			ID: lifecycle.BlockBrownout, Message: err.Error(),
 			Resolve: fmt.Sprintf("look at the versions of the CRD, and kubectl annotate crd %s %s-", b.state.CRD.Name, lifecycle.BrownoutAnnotation),
 		})
 		return true
@@ -75,7 +72,7 @@ func (b *builder) endBrownout() bool {
 		return false
 	case !b.overdue(found):
 		b.block(v1alpha1.Blocker{
-			ID: blockBrownout, Message: lifecycle.DescribeBrownout(*found, b.state.Observations.Now),
+			ID: lifecycle.BlockBrownout, Message: lifecycle.DescribeBrownout(*found, b.state.Observations.Now),
 			Resolve: "wait until it is over, or end it: " + b.command("restore", found.Version),
 		})
 		return true

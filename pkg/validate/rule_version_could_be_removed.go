@@ -19,7 +19,7 @@ func versionCouldBeRemoved() Rule {
 }
 
 func checkVersionCouldBeRemoved(s *Subject, best string, e entry) *Problem {
-	if e.Served || e.Storage || best == "" || !s.Trust.Trusted || !s.leaving(e) || s.storedAt(e.Name) {
+	if e.Served || e.Storage || best == "" || !s.Trust.Trusted || !s.leaving(e) || s.storedAt(e.Name) || s.BrownedOut(e.Name) {
 		return nil
 	}
 	return &Problem{

@@ -149,7 +149,7 @@ func TestBrownoutSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = command.Wait() // It was killed.
-		contains(t, b.must(t, 0, "status", name).stdout, "a brownout of v1beta1 by", "its process is gone", "kubectl crdver restore v1beta1 "+name)
+		b.wantBrownedOut(t, name)
 		got := b.must(t, next.code, next.args...)
 		contains(t, got.stdout+got.stderr, next.texts...)
 		b.wantNoBrownout(t, name, group)
@@ -212,4 +212,22 @@ func TestBrownoutConcurrentChange(t *testing.T) {
 	}
 	b.wantNoBrownout(t, name, group)
 	b.wantVersions(t, name, []string{"v2", "v1beta1", "v1 storage"}, []string{"v1"})
+}
+
+// wantBrownedOut has a version that nobody serves again any more taken for what it is,
+// not for one that nobody needs.
+func (b *bed) wantBrownedOut(t *testing.T, name string) {
+	t.Helper()
+	got := b.must(t, 0, "status", name)
+	contains(t, got.stdout, "a brownout of v1beta1 by", "its process is gone", "not yet: brownout")
+	fields(t, got.stdout, "Next: kubectl crdver restore v1beta1 "+name)
+	if row := b.must(t, 0, "status").stdout; !strings.Contains(row, " restore v1beta1\n") || strings.Contains(row, "retire") {
+		t.Error(row)
+	}
+	for _, args := range [][]string{{"status", name}, {"validate", name}} {
+		if got := b.must(t, 0, args...); strings.Contains(got.stdout, "crdver retire") || strings.Contains(got.stdout, "could-be-removed") {
+			t.Error(got)
+		}
+	}
+	contains(t, b.must(t, 2, "can-remove", "v1beta1", name).stdout, "not served because of a brownout", "kubectl crdver restore v1beta1 "+name)
 }

@@ -163,6 +163,7 @@ func TestKilledRunIsFollowed(t *testing.T) {
 	if b.hold(t, name) == nil {
 		t.Fatal("a run that is killed leaves its hold")
 	}
+	contains(t, b.must(t, 0, "status", name).stdout, ` ran "promote v1" since `, "but its process is gone; the next run takes over")
 	contains(t, b.must(t, 0, "promote", "v1", name, "--yes").stderr, "was ended before it was done: taking over")
 	b.wantStored(t, group, map[string]int{"v1": 80})
 	if hold := b.hold(t, name); hold != nil {
