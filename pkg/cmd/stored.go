@@ -10,6 +10,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/etcd"
+	"github.com/crdver/kubectl-crdver/pkg/plan"
 	"github.com/crdver/kubectl-crdver/pkg/printers"
 	"github.com/crdver/kubectl-crdver/pkg/source"
 )
@@ -151,6 +152,9 @@ func (o *storedOptions) report(ctx context.Context, args []string, options etcd.
 			return nil, fmt.Errorf("etcd has neither a CRD %s nor objects of it, below %s", item.Name, from.Describe().Prefix)
 		}
 	}
+	if err := o.mistyped(targets, items, options.Namespace); err != nil {
+		return nil, err
+	}
 	report := &v1alpha1.StoredReport{
 		TypeMeta: typeMeta(v1alpha1.KindStoredReport), Etcd: from.Describe(), At: o.at, Summary: storedSummary(items), Items: items,
 	}
@@ -158,6 +162,42 @@ func (o *storedOptions) report(ctx context.Context, args []string, options etcd.
 		report.UnreadableCRDs = append(report.UnreadableCRDs, one.Name+": "+one.Reason)
 	}
 	return report, nil
+}
+
+// mistyped returns an error where nothing knows the version of --at: no CRD that was
+// looked at has it, or lists it as stored, or had it until a retirement, and no object
+// is, or might be, stored at it.
+func (o *storedOptions) mistyped(targets []etcd.Target, items []v1alpha1.StoredCRD, namespace string) error {
+	if o.at == "" || o.at == etcd.AtEncrypted || o.at == etcd.AtUndecodable {
+		return nil
+	}
+	var have []string
+	where := ""
+	if namespace != "" {
+		where = " in the namespace " + namespace
+	}
+	for _, target := range targets {
+		if target.CRD != nil && plan.Retired(target.CRD.Annotations, o.at) {
+			return nil
+		}
+	}
+	for _, item := range items {
+		have = slices.Concat(have, item.Versions, item.StoredVersions)
+		for _, count := range item.Stored {
+			if count.Version == "" {
+				return nil
+			}
+			have = append(have, count.Version)
+		}
+	}
+	switch {
+	case slices.Contains(have, o.at):
+		return nil
+	case len(items) == 1:
+		return noSuchVersion(items[0].Name+" does not have, and etcd has no object of it"+where+" at,", o.at, have)
+	default:
+		return noSuchVersion(fmt.Sprintf("none of the %d resources that were looked at has, or has objects%s at,", len(items), where), o.at, have)
+	}
 }
 
 // storedTargets returns the resources that args name, or else those of all CRDs.

@@ -150,7 +150,11 @@ func (o *usageOptions) look(ctx context.Context, f *Factory, args []string) (*v1
 	case manifests.offline != "":
 		return o.reportOfFiles(ctx, f, targets)
 	}
-	return o.report(ctx, f, client, targets)
+	report, err := o.report(ctx, f, client, targets)
+	if err != nil {
+		return nil, err
+	}
+	return report, mistyped(targets, report)
 }
 
 // find resolves the arguments: with the CRD of --crd, with those of the cluster, or

@@ -11,10 +11,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/apiversion"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/plan"
 	"github.com/crdver/kubectl-crdver/pkg/source"
 	"github.com/crdver/kubectl-crdver/pkg/usage"
 )
@@ -39,11 +41,7 @@ func (o *usageOptions) targets(ctx context.Context, f *Factory, client cluster.I
 	var none *source.NoneFitsError
 	switch {
 	case errors.As(err, &none) && version != "" && !known[version]:
-		message := fmt.Sprintf("none of the %d CustomResourceDefinitions has a version %q", none.Looked, version)
-		if near := lifecycle.Nearest(version, slices.Sorted(maps.Keys(known))); near != "" {
-			message += fmt.Sprintf("; did you mean %q?", near)
-		}
-		return nil, &noVersionError{message}
+		return nil, noSuchVersion(fmt.Sprintf("none of the %d CustomResourceDefinitions has", none.Looked), version, slices.Collect(maps.Keys(known)))
 	case err != nil:
 		return nil, err
 	}
@@ -66,6 +64,33 @@ func (o *usageOptions) targets(ctx context.Context, f *Factory, client cluster.I
 type noVersionError struct{ message string }
 
 func (e *noVersionError) Error() string { return e.message }
+
+// mistyped returns an error where nothing knows the version that was asked for: no CRD
+// that was looked at has it, or lists it as stored, or had it until a retirement, and
+// nothing was found of it.
+func mistyped(targets []usage.Target, report *v1alpha1.UsageReport) error {
+	var have, names []string
+	for _, target := range targets {
+		version, one := target.Versions[0], target.CRD
+		if len(target.Versions) != 1 || one.Version(version) != nil || slices.Contains(one.Status.StoredVersions, version) || plan.Retired(one.Annotations, version) {
+			return nil
+		}
+		have, names = append(have, one.VersionNames()...), append(names, one.Name)
+	}
+	for _, item := range report.Items {
+		if slices.ContainsFunc(item.Evidence, func(e v1alpha1.UsageEvidence) bool { return e.Proves != v1alpha1.ProvesCapability }) {
+			return nil
+		}
+	}
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		return noSuchVersion(names[0]+" does not have, and nothing names,", targets[0].Versions[0], have)
+	default:
+		return noSuchVersion(fmt.Sprintf("none of the %d CustomResourceDefinitions has, and nothing names,", len(names)), targets[0].Versions[0], have)
+	}
+}
 
 // candidate is a target to make a command of.
 func candidate(name, version string) usage.Target {
@@ -106,8 +131,9 @@ func conforms(name string) bool { return apiversion.Parse(name).Stability != api
 
 // eitherOr finds out what a word is that may be a version or a CRD.
 func eitherOr(ctx context.Context, crds cluster.CRDs, args []string) (version string, names []string, err error) {
-	var having []string
+	var having, versions []string
 	err = source.Each(ctx, crds, nil, source.Selection{}, func(one crd.CRD) error {
+		versions = append(versions, one.VersionNames()...)
 		if one.Version(args[0]) != nil {
 			having = append(having, one.Name)
 		}
@@ -116,13 +142,18 @@ func eitherOr(ctx context.Context, crds cluster.CRDs, args []string) (version st
 	if err != nil {
 		return "", nil, err
 	}
-	if len(having) == 0 {
+	near := lifecycle.Nearest(args[0], versions)
+	if len(having) == 0 && near == "" {
 		return "", args, nil
 	}
 	named, err := source.Resolve(ctx, crds, args[:1], source.Selection{})
 	switch {
 	case ctx.Err() != nil:
 		return "", nil, err
+	case err != nil && len(having) == 0:
+		return "", nil, fmt.Errorf("%w; if it is to be a version: did you mean %q?", err, near)
+	case len(having) == 0:
+		return "", args, nil
 	case err != nil: // No CRD is called that.
 		return args[0], args[1:], nil
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/plan"
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
@@ -138,7 +139,18 @@ func TestUsage(t *testing.T) {
 	contains(t, b.must(t, 1, "usage", "v1", name, "--all").stderr, "not both")
 	contains(t, b.must(t, 1, "usage", "v1", name, "--usage-window", "0").stderr, "--usage-window 0s: it must be longer than 0")
 	contains(t, b.must(t, 1, "usage", "v1", name, "--skip", "rumours").stderr, "--skip rumours: the sources are managed-fields, owner-reference")
-	contains(t, b.must(t, 0, "usage", "v7", name).stderr, "has no version v7 (it has v1, v1beta1): looking for what is left of it")
+	contains(t, b.must(t, 1, "usage", "v7", name).stderr, "has no version v7 (it has v1, v1beta1): looking for what is left of it",
+		name+` does not have, and nothing names, a version "v7"; did you mean "v1"?`)
+	contains(t, b.must(t, 1, "usage", "v1beta11", name, odd.Name).stderr,
+		`none of the 2 CustomResourceDefinitions has, and nothing names, a version "v1beta11"; did you mean "v1beta1"?`)
+	contains(t, b.must(t, 1, "usage", "v1bet1", name).stderr,
+		`no CustomResourceDefinition is named "v1bet1"`, `if it is to be a version: did you mean "v1beta1"?`)
+	b.must(t, 0, "usage", "foo1", name, odd.Name)
+	// One that was retired is known.
+	b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
+		c.Annotations = map[string]string{plan.RetiredAnnotation: "v1alpha1"}
+	})
+	contains(t, b.must(t, 0, "usage", "v1alpha1", name).stderr, "looking for what is left of it")
 	if got := b.usage(t, 0, "foo1"); got[0].CRD != odd.Name || got[0].Version != "foo1" {
 		t.Errorf("foo1: %+v", got)
 	}
