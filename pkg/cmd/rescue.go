@@ -200,11 +200,18 @@ type looked struct {
 
 // text says how far "nothing" reaches.
 func (l *looked) text() string {
-	text := fmt.Sprintf("every object of %s can be read", printers.Plural(l.whole, "CRD"))
-	if l.part > 0 {
-		text += fmt.Sprintf(", and so can the first ones of %s that have more (--deep looks at all)", printers.Plural(l.part, "CRD"))
+	const deep = "(--deep looks at all)"
+	whole, part := printers.Plural(l.whole, "CRD"), printers.Plural(l.part, "CRD")
+	switch has := map[bool]string{true: "has", false: "have"}[l.part == 1]; {
+	case l.whole+l.part == 0:
+		return "no CRD was looked at whose objects can be listed"
+	case l.part == 0:
+		return fmt.Sprintf("every object of %s can be read", whole)
+	case l.whole == 0:
+		return fmt.Sprintf("the first objects of %s can be read, which %s more %s", part, has, deep)
+	default:
+		return fmt.Sprintf("every object of %s can be read, and so can the first ones of %s that %s more %s", whole, part, has, deep)
 	}
-	return text
 }
 
 // look lists objects of each CRD: the first page, which costs little, and all of

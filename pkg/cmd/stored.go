@@ -313,7 +313,7 @@ func (o *storedOptions) outcomeAt(f *Factory, report *v1alpha1.StoredReport) err
 		unknown = 0
 	}
 	if unknown > 0 {
-		f.Warn(fmt.Sprintf("%d objects are encrypted or cannot be decoded: they may be stored at %s, too", unknown, o.at))
+		f.Warn(fmt.Sprintf("the version of %s is not known, encrypted or not to be decoded: it may be %s, too", printers.Plural(unknown, "object"), o.at))
 	}
 	if found > 0 || unknown > 0 {
 		return Pending()

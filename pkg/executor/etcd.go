@@ -35,10 +35,10 @@ func (r *run) etcdAgrees(ctx context.Context) error {
 			return refusef("%s, although the verify pass found none; kubectl crdver stored %s --at %s lists what is left",
 				stored.Holds(count), r.expected.Name, count.Version)
 		case count.Undecodable:
-			return refusef("%s holds %d objects that cannot be decoded; kubectl crdver stored %s --at undecodable lists them",
-				stored.Source, count.Objects, r.expected.Name)
+			return refusef("%s holds %s that cannot be decoded; kubectl crdver stored %s --at undecodable shows which",
+				stored.Source, objects(count.Objects), r.expected.Name)
 		default:
-			r.warn("%s holds %d objects that are encrypted (%s): of them the verify pass alone tells the version",
+			r.warn("%s holds encrypted objects (%[3]s), %[2]d: of them the verify pass alone tells the version",
 				stored.Source, count.Objects, count.Encrypted)
 		}
 	}

@@ -156,8 +156,8 @@ func (r *run) trip(ctx context.Context, c crd.CRD, from string) error {
 		r.warn("what the conversion webhook loses is not known: %s", open)
 	}
 	if lost, _ := plan.Lossy(r.plan.Intent, c.Name, roundtrip.Lost(trip)); len(lost) > 0 {
-		return refusef("the conversion to %s and back loses or changes %d field paths, the first is %s in %d objects; "+
-			"kubectl crdver roundtrip %s shows each", r.step.Endpoint, len(lost), lost[0].Path, lost[0].Objects, c.Name)
+		return refusef("the conversion to %s and back loses or changes %s, the first is %s in %s; "+
+			"kubectl crdver roundtrip %s shows each", r.step.Endpoint, lifecycle.Plural(len(lost), "field path"), lost[0].Path, objects(lost[0].Objects), c.Name)
 	}
 	return nil
 }
@@ -168,12 +168,12 @@ func clean(intent v1alpha1.Intent, crd string, result *v1alpha1.Rehearsal) error
 	switch {
 	case result.RefusedCount > 0 && intent.Retry == nil: // To find out is what a retry is for.
 		f := result.Refused[0]
-		return refusef("the server would refuse to rewrite %d of %d objects, the first is %s: %s",
-			result.RefusedCount, result.Sampled, name(f), f.Message)
+		return refusef("the server would refuse to rewrite %d of %s, the first is %s: %s",
+			result.RefusedCount, objects(result.Sampled), name(f), f.Message)
 	case len(lost) > 0:
 		d := lost[0]
-		return refusef("a rewrite would lose or change %d field paths, the first is %s in %d objects",
-			len(lost), d.Path, d.Objects)
+		return refusef("a rewrite would lose or change %s, the first is %s in %s",
+			lifecycle.Plural(len(lost), "field path"), d.Path, objects(d.Objects))
 	}
 	return nil
 }

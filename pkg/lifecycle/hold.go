@@ -50,7 +50,7 @@ func describeHold(hold v1alpha1.Hold, runs string) string {
 	text := fmt.Sprintf("%s %s %q since %s, last heard of at %s", hold.Holder, runs, hold.Command,
 		hold.StartedAt.UTC().Format("2006-01-02T15:04:05Z"), hold.RenewedAt.UTC().Format("15:04:05Z"))
 	if p := hold.Progress; p != nil && p.Total > 0 {
-		text += fmt.Sprintf(", %d of %d objects", p.Done, p.Total)
+		text += fmt.Sprintf(", %d of %s", p.Done, Plural(p.Total, "object"))
 	}
 	return text
 }
@@ -70,6 +70,6 @@ func (s State) holdNote() string {
 	case hold.Progress == nil:
 		return ""
 	}
-	return fmt.Sprintf("%q ended early at %s, after %d of %d objects", hold.Command,
-		hold.RenewedAt.UTC().Format("2006-01-02T15:04:05Z"), hold.Progress.Done, hold.Progress.Total)
+	return fmt.Sprintf("%q ended early at %s, after %d of %s", hold.Command,
+		hold.RenewedAt.UTC().Format("2006-01-02T15:04:05Z"), hold.Progress.Done, Plural(hold.Progress.Total, "object"))
 }

@@ -119,8 +119,8 @@ func (s State) mayOrphan(version string, allowed bool) []v1alpha1.Blocker {
 		}
 		blockers = append(blockers, v1alpha1.Blocker{
 			ID: BlockOwnerReferences,
-			Message: fmt.Sprintf("%d objects have an ownerReference to %s/%s %s: the garbage collector may delete them "+
-				"although their owner is alive", count, s.CRD.Spec.Group, version, s.CRD.Spec.Names.Kind),
+			Message: fmt.Sprintf("%s an ownerReference to %s/%s %s: the garbage collector may delete them "+
+				"although their owner is alive", PluralHave(count, "object"), s.CRD.Spec.Group, version, s.CRD.Spec.Names.Kind),
 			Resolve: "let their controller rewrite the ownerReferences, or pass --allow-owner-references",
 			Details: details,
 		})

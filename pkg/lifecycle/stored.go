@@ -23,11 +23,7 @@ type Stored struct {
 
 // Holds says what etcd holds at a version: "etcd holds 3 objects at v1beta1".
 func (s Stored) Holds(count v1alpha1.StoredCount) string {
-	objects := "objects"
-	if count.Objects == 1 {
-		objects = "object"
-	}
-	return fmt.Sprintf("%s holds %d %s at %s", s.Source, count.Objects, objects, count.Version)
+	return fmt.Sprintf("%s holds %s at %s", s.Source, Plural(count.Objects, "object"), count.Version)
 }
 
 // StoredUnlisted returns the counts of versions that objects are persisted at and

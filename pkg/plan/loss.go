@@ -102,13 +102,13 @@ func below(path, top string) bool {
 func (b *builder) lossGate(lost []v1alpha1.FieldDifference, blocker v1alpha1.Blocker) {
 	refused, allowed := Lossy(b.intent, b.state.CRD.Name, lost)
 	for _, d := range allowed {
-		b.warn("%s is %s in %d objects: --allow-loss or --accept allows it", d.Path, d.Change, d.Objects)
+		b.warn("%s is %s in %s: --allow-loss or --accept allows it", d.Path, d.Change, plural(d.Objects))
 	}
 	if len(refused) == 0 {
 		return
 	}
 	for _, d := range refused {
-		blocker.Details = append(blocker.Details, fmt.Sprintf("%s %s in %d objects: %s", d.Path, d.Change, d.Objects, strings.Join(d.Examples, ", ")))
+		blocker.Details = append(blocker.Details, fmt.Sprintf("%s %s in %s: %s", d.Path, d.Change, plural(d.Objects), strings.Join(d.Examples, ", ")))
 	}
 	b.block(blocker)
 }

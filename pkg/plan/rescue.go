@@ -59,8 +59,8 @@ func (b *builder) corruptGate() {
 	}
 	blocker := v1alpha1.Blocker{
 		ID: blockCorrupt,
-		Message: fmt.Sprintf("%d objects cannot be decoded at all: no version that is missing is the cause, and no version that is added helps them",
-			len(corrupt)),
+		Message: fmt.Sprintf("%s cannot be decoded at all: no version that is missing is the cause, and no version that is added helps",
+			plural(int64(len(corrupt)))),
 		Resolve: "bring the bytes of these keys back from a backup of etcd; nothing is deleted here",
 		Details: details,
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 )
 
 // blockVerify is the blocker of a plan that needs the proof which it does
@@ -112,9 +113,4 @@ func (b *builder) retry() {
 	b.warn("only the objects of a report are sent again: status.storedVersions is not trimmed; afterwards run %s", b.migrateCommand())
 }
 
-func plural(objects int64) string {
-	if objects == 1 {
-		return "1 object"
-	}
-	return fmt.Sprintf("%d objects", objects)
-}
+func plural(objects int64) string { return lifecycle.Plural(objects, "object") }

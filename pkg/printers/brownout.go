@@ -61,9 +61,9 @@ func writeContinue(t *textWriter, report v1alpha1.Report) {
 }
 
 // writeSoak says how it stands with a soak.
-func writeSoak(t *textWriter, step v1alpha1.Step) {
+func writeSoak(t *textWriter, indent int, step v1alpha1.Step) {
 	if step.Action == v1alpha1.ActionSoak && step.Soak != nil {
-		t.line(5, "state   %s", step.Soak.State)
+		t.line(indent, "state   %s", step.Soak.State)
 	}
 }
 

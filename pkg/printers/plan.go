@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -43,7 +44,7 @@ func WritePlan(w io.Writer, plan v1alpha1.Plan) error {
 	}
 	for i, step := range plan.Steps {
 		t.line(0, "")
-		writeStep(&t, i+1, step)
+		writeStep(&t, i+1, len(strconv.Itoa(len(plan.Steps))), step)
 	}
 	writeRehearsal(&t, plan.Summary.Rehearsal)
 	for i, warning := range plan.Warnings {
@@ -82,35 +83,38 @@ func about(objects *int64) string {
 	if objects == nil {
 		return ""
 	}
-	return fmt.Sprintf(", %d objects", *objects)
+	return ", " + Plural(*objects, "object")
 }
 
-func writeStep(t *textWriter, number int, step v1alpha1.Step) {
+// writeStep writes a step; its number takes width columns, so that what follows is
+// below the title in a plan of ten steps, too.
+func writeStep(t *textWriter, number, width int, step v1alpha1.Step) {
+	below := 4 + width
 	mark := ""
 	if !step.Reversible {
 		mark = "  (cannot be undone)"
 	}
-	t.line(2, "%d. %s%s", number, step.Title, mark)
-	t.line(5, "why     %s", step.Why)
+	t.line(2, "%*d. %s%s", width, number, step.Title, mark)
+	t.line(below, "why     %s", step.Why)
 	for _, change := range step.Changes {
 		switch {
 		case change.From == "":
-			t.line(5, "+ %s: %s", change.Path, change.To)
+			t.line(below, "+ %s: %s", change.Path, change.To)
 		case change.To == "":
-			t.line(5, "- %s: %s", change.Path, change.From)
+			t.line(below, "- %s: %s", change.Path, change.From)
 		default:
-			t.line(5, "~ %s: %s -> %s", change.Path, change.From, change.To)
+			t.line(below, "~ %s: %s -> %s", change.Path, change.From, change.To)
 		}
 	}
-	writeSoak(t, step)
+	writeSoak(t, below, step)
 	for _, p := range step.Preconditions {
-		t.line(5, "before  %s (%s)", p.Description, string(p.Status))
+		t.line(below, "before  %s (%s)", p.Description, string(p.Status))
 	}
 	for _, check := range step.Verify {
-		t.line(5, "after   %s", check.Description)
+		t.line(below, "after   %s", check.Description)
 	}
 	if step.Undo != "" {
-		t.line(5, "undo    %s", step.Undo)
+		t.line(below, "undo    %s", step.Undo)
 	}
 }
 
@@ -119,8 +123,8 @@ func writeRehearsal(t *textWriter, r *v1alpha1.Rehearsal) {
 		return
 	}
 	t.line(0, "")
-	t.line(0, "Rehearsal: %d of %d objects, %d refused, %d field paths lost or changed, %d added by defaults",
-		r.Sampled, r.Total, r.RefusedCount, len(r.Lost), len(r.Appeared))
+	t.line(0, "Rehearsal: %d of %s, %d refused, %s lost or changed, %d added by defaults",
+		r.Sampled, Plural(r.Total, "object"), r.RefusedCount, Plural(len(r.Lost), "field path"), len(r.Appeared))
 }
 
 func writeBlockers(t *textWriter, blockers []v1alpha1.Blocker) {
@@ -152,11 +156,11 @@ func writeSummary(t *textWriter, plan v1alpha1.Plan) {
 	s := plan.Summary
 	t.line(0, "")
 	line := fmt.Sprintf("%s, %s of the CRD", Plural(s.Steps, "step"), Plural(s.CRDPatches, "patch"))
-	if s.Objects != nil {
-		line += fmt.Sprintf(", about %d objects", *s.Objects)
-	}
-	if s.Objects != nil && s.Total != nil {
-		line += fmt.Sprintf(" of %d", *s.Total)
+	switch {
+	case s.Objects != nil && s.Total != nil:
+		line += fmt.Sprintf(", about %d of %s", *s.Objects, Plural(*s.Total, "object"))
+	case s.Objects != nil:
+		line += ", about " + Plural(*s.Objects, "object")
 	}
 	if len(s.Irreversible) > 0 {
 		line += "; cannot be undone: " + strings.Join(s.Irreversible, ", ")
@@ -194,7 +198,7 @@ func narrowing(intent v1alpha1.Intent) string {
 }
 
 // Plural returns "1 step" or "2 steps".
-func Plural(n int, noun string) string {
+func Plural[N int | int64](n N, noun string) string {
 	switch {
 	case n == 1:
 		return "1 " + noun

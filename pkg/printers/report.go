@@ -28,8 +28,8 @@ func WriteReport(w io.Writer, report v1alpha1.Report, width int) error {
 		writeFailures(&t, step, width)
 	}
 	if e := report.Evidence; e != nil && e.Complete {
-		t.line(2, "proof: pass %d over %d objects found every one stored at %s (CRD generation %d)",
-			e.Passes, e.Objects.Listed, e.StorageVersion, e.Generation)
+		t.line(2, "proof: pass %d over %s found every one stored at %s (CRD generation %d)",
+			e.Passes, Plural(e.Objects.Listed, "object"), e.StorageVersion, e.Generation)
 	}
 	if report.Message != "" {
 		t.line(2, "stopped: %s", report.Message)
@@ -105,12 +105,12 @@ func Counts(c v1alpha1.ObjectCounts) string {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
-	line := Plural(int(c.Listed), "object")
+	line := Plural(c.Listed, "object")
 	if len(parts) > 0 {
 		line += ": " + strings.Join(parts, ", ")
 	}
 	if c.Retries > 0 {
-		line += fmt.Sprintf(" (%s sent again)", Plural(int(c.Retries), "request"))
+		line += fmt.Sprintf(" (%s sent again)", Plural(c.Retries, "request"))
 	}
 	return line
 }

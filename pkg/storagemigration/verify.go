@@ -111,12 +111,19 @@ func worthAnotherPass(last PassResult) bool {
 
 func whyNotClean(passes int, last PassResult) string {
 	if n := Unwritten(last.Counts); n > 0 {
-		return fmt.Sprintf("%d of %d objects could not be rewritten", n, last.Counts.Listed)
+		return fmt.Sprintf("%d of %s could not be rewritten", n, counted(last.Counts.Listed))
 	}
 	example := ""
 	if len(last.Rewritten) > 0 {
 		example = ", such as " + display(last.Rewritten[0]) + ","
 	}
-	return fmt.Sprintf("%d objects%s had to be rewritten again in pass %d: a server still persists at another version, or a webhook changes them with every write",
-		last.Counts.Rewritten, example, passes)
+	return fmt.Sprintf("%s%s had to be rewritten again in pass %d: a server still persists at another version, or a webhook changes them with every write",
+		counted(last.Counts.Rewritten), example, passes)
+}
+
+func counted(objects int64) string {
+	if objects == 1 {
+		return "1 object"
+	}
+	return fmt.Sprintf("%d objects", objects)
 }

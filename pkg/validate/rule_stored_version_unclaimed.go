@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 )
 
 func storedVersionUnclaimed() Rule {
@@ -52,7 +53,7 @@ func checkStoredVersionUnclaimed(s *Subject) []Problem {
 	if unknown := s.StoredUnknown(); unknown > 0 {
 		problems = append(problems, Problem{
 			Severity: v1alpha1.SeverityInfo, Path: "status.storedVersions",
-			Message: fmt.Sprintf("the version of %d objects in %s is unknown: they are encrypted at rest, or cannot be decoded", unknown, stored.Source),
+			Message: fmt.Sprintf("%s holds %s whose version is unknown: encrypted at rest, or not to be decoded", stored.Source, lifecycle.Plural(unknown, "object")),
 			Fix:     "To see which: kubectl crdver stored " + s.CRD.Name,
 		})
 	}

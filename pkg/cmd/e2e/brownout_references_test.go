@@ -86,7 +86,7 @@ func TestBrownoutReferences(t *testing.T) {
 	}
 	report = v1alpha1.Report{}
 	decode(t, "json", got.stdout, &report)
-	contains(t, report.Message, "1 objects have an ownerReference to "+group+"/v1beta1 CronTab by now")
+	contains(t, report.Message, "1 object has an ownerReference to "+group+"/v1beta1 CronTab by now")
 	if len(report.Brownout.Rounds) != 1 || !report.Brownout.Served || len(report.Brownout.Affected) != 1 {
 		t.Errorf("%+v", report.Brownout)
 	}

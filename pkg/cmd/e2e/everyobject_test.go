@@ -137,7 +137,7 @@ func TestFieldsThatCannotBeSeen(t *testing.T) {
 	// As it says: once it is served, it can be seen.
 	b.must(t, 0, "restore", "v1beta1", name, "--yes")
 	got := b.must(t, 3, "migrate", name, "--yes")
-	if !strings.Contains(got.stdout+got.stderr, "spec.legacy lost in 1 objects: a/object-000003") {
+	if !strings.Contains(got.stdout+got.stderr, "spec.legacy lost in 1 object: a/object-000003") {
 		t.Error(got)
 	}
 	b.wantLegacy(t, group, "object-000003")
@@ -185,7 +185,7 @@ func TestFieldWrittenMeanwhile(t *testing.T) {
 	b.wantLegacy(t, group, odd)
 	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1beta1", "v1"})
 	// The next run finds it before it writes anything.
-	if got := b.must(t, 3, "promote", "v1", name, "--yes"); !strings.Contains(got.stdout+got.stderr, "spec.legacy lost in 1 objects: a/"+odd) {
+	if got := b.must(t, 3, "promote", "v1", name, "--yes"); !strings.Contains(got.stdout+got.stderr, "spec.legacy lost in 1 object: a/"+odd) {
 		t.Error(got)
 	}
 	b.wantLegacy(t, group, odd)

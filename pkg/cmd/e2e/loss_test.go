@@ -90,7 +90,7 @@ func TestWebhookLosesAFieldOnTheWayToAnUnservedVersion(t *testing.T) {
 	b.createObjects(t, group, "v1beta1", 5, "a")
 	hook.forgets.Store(true)
 	got := b.must(t, 3, "promote", "v1", crdName, "--yes")
-	if !strings.Contains(got.stdout+got.stderr, "the conversion to v1 and back loses or changes 1 field paths, the first is spec.image in 5 objects") {
+	if !strings.Contains(got.stdout+got.stderr, "the conversion to v1 and back loses or changes 1 field path, the first is spec.image in 5 objects") {
 		t.Error(got)
 	}
 	b.wantStored(t, group, map[string]int{"v1beta1": 5})

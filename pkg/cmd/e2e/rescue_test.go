@@ -211,7 +211,7 @@ func TestRescueCorrupt(t *testing.T) {
 	}
 	before := b.revisions(t)
 	got := b.must(t, 3, "rescue", name, "--yes")
-	contains(t, got.stderr, "1 objects cannot be decoded at all", "a/v1-1: ", "backup of etcd", "--until list-stored")
+	contains(t, got.stderr, "1 object cannot be decoded at all", "a/v1-1: ", "backup of etcd", "--until list-stored")
 	b.wantUnwritten(t, before)
 }
 

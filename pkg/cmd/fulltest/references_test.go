@@ -53,7 +53,7 @@ func testOwnerReferences(t *testing.T, bed *testbed.Full, _ *subject) {
 
 	before := s.snapshot(t)
 	r := s.run(t, "retire", "v1beta1", s.name, "--yes")
-	r.want(t, 3, "1 objects have an ownerReference to owners.example.com/v1beta1 CronTab", "1 configmaps: default/owned-v1beta1",
+	r.want(t, 3, "1 object has an ownerReference to owners.example.com/v1beta1 CronTab", "1 configmaps: default/owned-v1beta1",
 		"--allow-owner-references")
 	r.lacks(t, "owned-v1,", "owned-twin")
 	s.run(t, "retire", "v1beta1", s.name, "--yes", "--until", "unserve").want(t, 3, "default/owned-v1beta1")
