@@ -201,11 +201,8 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 			Hold:            c.holdOptions(p.Intent),
 			Gates:           c.gates(p),
 		})
-		if report.Outcome == v1alpha1.OutcomeDone && report.Resume != "" {
-			// What is left is what this one left out.
-			rest := p.Intent
-			rest.Namespace, rest.Selector, rest.Shard, rest.Verify, rest.Retry = "", "", "", "", nil
-			report.Resume = c.resume(rest, name)
+		if report.Resume != "" {
+			report.Resume = c.resume(left(p, report.Outcome), name)
 		}
 		reports = append(reports, report)
 		worst = worse(worst, stopped(name, p.Intent, report, err))
@@ -221,6 +218,24 @@ func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1
 		}
 	}
 	return reports, c.failures.close(worst)
+}
+
+// left is the intent of the command that goes on after a run: the same, where it was
+// stopped; where it came to its end, what is left is what it left out.
+func left(p v1alpha1.Plan, outcome v1alpha1.Outcome) v1alpha1.Intent {
+	intent := p.Intent
+	switch outcome {
+	case v1alpha1.OutcomeDone:
+		intent.Namespace, intent.Selector, intent.Shard, intent.Verify, intent.Retry = "", "", "", "", nil
+	case v1alpha1.OutcomeUnchanged:
+	default:
+		return intent
+	}
+	// One that waits for a soak, or that had to end a brownout first, did not come so far.
+	if n := len(p.Steps); n == 0 || p.Steps[n-1].Action == intent.Until {
+		intent.Until = ""
+	}
+	return intent
 }
 
 // stopped gives the error of an execution the exit code of its outcome.

@@ -197,6 +197,7 @@ func (c *change) resume(intent v1alpha1.Intent, name string) string {
 	option("-n", intent.Namespace)
 	option("-l", intent.Selector)
 	option("--shard", intent.Shard)
+	option("--until", string(intent.Until))
 	option("--engine", string(intent.Engine))
 	toggle("--wait-for-svm", intent.WaitForSVM)
 	toggle("--keep-svm", intent.KeepSVM)

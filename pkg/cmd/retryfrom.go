@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -73,6 +74,10 @@ func (o *migrateOptions) retry(ctx context.Context, c *change, args []string) er
 		case len(report.objects[one.Name]) > 0:
 			concerned = append(concerned, one)
 		}
+	}
+	if len(concerned) == 0 && report.torn {
+		return fmt.Errorf("%s names no object but in its last line, which is not whole: nothing was sent again; which objects are left is found by: %s",
+			o.retryFrom, c.resume(v1alpha1.Intent{Verb: v1alpha1.VerbMigrate}, strings.Join(args, " ")))
 	}
 	if len(concerned) == 0 {
 		c.tell("Nothing to send again: %s names no object.\n", o.retryFrom)

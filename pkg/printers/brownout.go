@@ -31,7 +31,7 @@ func writeBrownout(t *textWriter, b *v1alpha1.BrownoutReport, version string) {
 		if client.Requests != nil {
 			agent = client.Requests.UserAgent
 		}
-		t.line(2, "failed: %s %s, %s: %d %s, %s", client.WhoKind, client.Who, agent, client.Count, client.CountOf, client.What)
+		t.line(2, "failed: %s %s, %s: %s, %s", client.WhoKind, client.Who, agent, countOf(client.Count, client.CountOf), client.What)
 	}
 	for _, effect := range b.Affected {
 		t.line(2, "meanwhile: %s %s: %s", effect.Resource, effect.Name, effect.What)

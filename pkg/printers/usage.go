@@ -112,6 +112,14 @@ func capabilityRows(report *v1alpha1.UsageReport, crd string) [][]string {
 	return rows
 }
 
+// countOf returns "2 objects" or "1 object" of a word that is in the plural.
+func countOf(n int64, of string) string {
+	if n == 1 {
+		of = strings.TrimSuffix(of, "s")
+	}
+	return fmt.Sprintf("%d %s", n, of)
+}
+
 func evidenceRow(report *v1alpha1.UsageReport, crd, version string, e v1alpha1.UsageEvidence) []string {
 	what := e.What
 	if e.Subresource != "" {
@@ -119,10 +127,7 @@ func evidenceRow(report *v1alpha1.UsageReport, crd, version string, e v1alpha1.U
 	}
 	count := ""
 	if e.Count > 0 {
-		count = fmt.Sprintf("%d %s", e.Count, e.CountOf)
-		if e.Count == 1 {
-			count = "1 " + strings.TrimSuffix(e.CountOf, "s")
-		}
+		count = countOf(e.Count, e.CountOf)
 	}
 	last := ""
 	if e.LastSeen != nil {

@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"bytes"
+	"context"
 	"flag"
 	"slices"
 	"strings"
@@ -37,6 +39,32 @@ func TestEngines(t *testing.T) {
 	}
 }
 
+// TestStoppedShard stops a run on a part of the objects: it goes on with the same
+// command. What is done leaves the rest, which is another one.
+func TestStoppedShard(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group = "stoppedshard.example.com"
+	name := b.scene(t, group, 20)
+	b.must(t, 0, "promote", "v1", name, "--yes", "--until", "set-storage")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	stopped := make(chan result, 1)
+	go func() {
+		stopped <- execute(ctx, &bytes.Buffer{}, "migrate", name, "--shard", "0/1", "--until", "migrate", "--qps", "5", "--yes", "--kubeconfig", b.kubeconfig)
+	}()
+	eventually(t, func() bool {
+		stored, err := testbed.CountByVersion(t.Context(), b.Etcd(), group, testbed.CronTabPlural)
+		return err == nil && stored["v1"] > 1
+	})
+	stop()
+	got := <-stopped
+	contains(t, got.stdout, "(interrupted)", "to continue: kubectl crdver migrate "+name+" --shard 0/1 --until migrate --kubeconfig ")
+	got = b.must(t, 0, "migrate", name, "--shard", "0/1", "--until", "migrate", "--yes")
+	contains(t, got.stderr, "run again without --until and --shard for the rest")
+	contains(t, got.stdout, "to continue: kubectl crdver migrate "+name+" --kubeconfig ")
+}
+
 // TestShards divides the namespaces: each object is in exactly one part, no part
 // trims, and the whole run finds everything done.
 func TestShards(t *testing.T) {
@@ -51,7 +79,9 @@ func TestShards(t *testing.T) {
 	}
 	left := 21
 	for _, shard := range []string{"0/3", "1/3", "2/3"} {
-		b.must(t, 0, "migrate", name, "--shard", shard, "--yes")
+		got := b.must(t, 0, "migrate", name, "--shard", shard, "--yes")
+		contains(t, got.stderr, "run again without --shard for the rest")
+		contains(t, got.stdout, "to continue: kubectl crdver migrate "+name+" --kubeconfig ")
 		stored, err := testbed.CountByVersion(t.Context(), b.Etcd(), group, testbed.CronTabPlural)
 		if err != nil {
 			t.Fatal(err)

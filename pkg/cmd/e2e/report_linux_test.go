@@ -232,6 +232,10 @@ func TestRetryFromBadFiles(t *testing.T) {
 		b.must(t, 1, append([]string{"migrate", "--retry-from", good, "--yes"}, args...)...)
 	}
 	b.must(t, 0, "migrate", "--retry-from", writeFile(t, "none", []byte(header)), "--yes")
+	// Where the line that is cut short is the only one, there was something to send.
+	cut := b.must(t, 1, "migrate", "--retry-from", writeFile(t, "cut", []byte(header+object("a", "x")[len(header):len(header)+40])), "--yes")
+	cut.stdoutEmpty(t)
+	contains(t, cut.stderr, "names no object but in its last line", "kubectl crdver migrate "+name)
 	b.wantUnwritten(t, before)
 	// A torn line is that of a run that was killed.
 	got := b.must(t, 0, "migrate", "--retry-from", writeFile(t, "torn", []byte(object("a", "x")+`{"apiV`)), "--yes")
