@@ -63,6 +63,9 @@ func (b *builder) unseenGate() {
 	if endpoint == "" || b.intent.Verb == v1alpha1.VerbRescue { // Which serves it first.
 		return
 	}
+	if n := b.objects(); n != nil && *n == 0 {
+		return // What is created meanwhile is written at the storage version.
+	}
 	for _, loss := range schema.LostThrough(b.state.CRD.CustomResourceDefinition, endpoint) {
 		refused, allowed := Lossy(b.intent, b.state.CRD.Name, differencesOf(loss))
 		var fields []string
