@@ -44,8 +44,9 @@ func (r *run) objects() cluster.Objects {
 
 // guards looks at a CRD whose objects the rehearsal went over, and has each object
 // looked at again before it is written, if that may lose fields that are not allowed
-// to be lost. The versions that a rescue serves for the rehearsal alone are left out:
-// nobody writes at them afterwards, so that what the rehearsal saw is what is there.
+// to be lost. Versions that are not served any more are left out: nobody writes at
+// them, so that what the rehearsal saw is what is there. So are the versions that a rescue serves for
+// the rehearsal alone.
 func (r *run) guards(c *apiextensionsv1.CustomResourceDefinition, options conversion.RehearseOptions) {
 	r.guard = nil
 	if r.plan.Intent.Verb == v1alpha1.VerbRescue {
@@ -54,10 +55,10 @@ func (r *run) guards(c *apiextensionsv1.CustomResourceDefinition, options conver
 			crd.Live(c).Version(version).Served = false
 		}
 	}
-	if !plan.MayLose(r.plan.Intent, c, r.step.Endpoint) {
+	if !plan.MayLose(r.plan.Intent, c, options.RequestVersion) {
 		return
 	}
-	options.CompareVersions = conversion.ForMigration(crd.Live(c), r.step.Endpoint).CompareVersions
+	options.CompareVersions = conversion.ForMigration(crd.Live(c), options.RequestVersion).CompareVersions
 	r.guard = conversion.NewGuard(r.Cluster, options, func(lost []v1alpha1.FieldDifference) []v1alpha1.FieldDifference {
 		refused, _ := plan.Lossy(r.plan.Intent, c.Name, lost)
 		return refused
@@ -198,6 +199,7 @@ func (r *run) barrier(ctx context.Context) error {
 	options := storagemigration.BarrierOptions{
 		Resource: r.resource(r.step.Endpoint), FieldManager: r.FieldManager, Timeout: barrierTimeout,
 		Subresource: r.plan.Intent.Path, Guard: r.guard,
+		Namespace: r.plan.Intent.Namespace, LabelSelector: r.plan.Intent.Selector, Filter: r.shard(),
 		Rewritten: func(key types.NamespacedName) { r.canaries[key] = true },
 	}
 	r.canaries = map[types.NamespacedName]bool{}
@@ -219,6 +221,8 @@ func (r *run) migrate(ctx context.Context, result *v1alpha1.StepReport) error {
 	if err := r.unchanged(ctx); err != nil {
 		return err
 	}
+	ctx, end := r.steady(ctx)
+	defer end()
 	if r.plan.Intent.Retry != nil {
 		return r.retry(ctx, result)
 	}
@@ -255,7 +259,9 @@ func (r *run) verifyPasses(ctx context.Context, result *v1alpha1.StepReport) err
 	if !r.verifiesAll() {
 		return r.verifySample(ctx, result)
 	}
-	found, err := storagemigration.Verify(ctx, r.objects(), storagemigration.VerifyOptions{
+	steady, end := r.steady(ctx)
+	defer end()
+	found, err := storagemigration.Verify(steady, r.objects(), storagemigration.VerifyOptions{
 		PassOptions: r.passOptions(), NotBefore: r.notBefore(),
 	})
 	result.Objects, result.Failures, result.FailureGroups = &found.Evidence.Objects, found.Last.Failures, found.Last.Groups

@@ -169,6 +169,9 @@ func (r *run) unserve(ctx context.Context, left []v1alpha1.Step, result *v1alpha
 			return fmt.Errorf("the server took the patch, but %s is still served", version)
 		}
 	}
+	if r.rehearsal != nil {
+		r.guards(after, *r.rehearsal)
+	}
 	return eventually(ctx, version+" is no longer served", func(ctx context.Context) error {
 		return errors.Join(r.listed(ctx, version, false), r.readable(ctx, endpoint(after)))
 	})

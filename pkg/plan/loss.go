@@ -73,17 +73,17 @@ func (b *builder) unseenGate() {
 			fields = append(fields, d.Path)
 		}
 		switch {
-		case len(refused) > 0 && b.inTree():
+		case len(refused) > 0 && b.inTree() && (loss.Served || loss.Listed || !b.state.Trust.Trusted):
 			b.block(v1alpha1.Blocker{
 				ID: blockInTreeLoss, Details: fields,
-				Message: fmt.Sprintf("the schema of %s lacks fields of %s: the engine in-tree would drop them without looking", endpoint, loss.Version),
+				Message: fmt.Sprintf("the schema of %s may drop or change fields of %s: the engine in-tree would do that without looking", endpoint, loss.Version),
 				Resolve: "use --engine client, which looks at each object before it writes it; or pass --allow-loss PATH",
 			})
-		case loss.Served:
+		case loss.Served, !loss.Listed && b.state.Trust.Trusted:
 		case len(refused) > 0:
 			b.block(v1alpha1.Blocker{
 				ID: blockUnseen, Details: fields,
-				Message: fmt.Sprintf("objects may be stored at %s, which is not served: nobody can see whether they have fields that %s lacks, and a rewrite drops them for good",
+				Message: fmt.Sprintf("objects may be stored at %s, which is not served: nobody can see whether they have fields that %s does not keep, and a rewrite drops them for good",
 					loss.Version, endpoint),
 				Resolve: fmt.Sprintf("serve it for the while (kubectl crdver restore %s %s) and run again: each object is looked at then; "+
 					"or add the fields to the schema of %s, or pass --allow-loss PATH", loss.Version, b.state.CRD.Name, endpoint),

@@ -36,6 +36,19 @@ func (b *builder) lossy(version string) {
 	})
 }
 
+// warnWriters tells what clients lose once a version is the storage version: the
+// rehearsal looks at the objects that are there, not at those that will be written.
+func (b *builder) warnWriters(storage string) {
+	if b.after.ConversionStrategy() != apiextensionsv1.NoneConverter {
+		return
+	}
+	for _, v := range b.state.CRD.Spec.Versions {
+		if fields := b.missingFields(v.Name, storage); v.Served && v.Name != storage && len(fields) > 0 {
+			b.warn("once %s is the storage version, the server drops %s from what clients write at %s", storage, join(fields), v.Name)
+		}
+	}
+}
+
 // missingFields returns the fields of one version that another one's schema
 // lacks; schemas that upstream's code cannot read are the server's to refuse.
 func (b *builder) missingFields(from, to string) []string {

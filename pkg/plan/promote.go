@@ -192,6 +192,7 @@ func (b *builder) setStorage(version string) {
 		blockers = b.state.MaySetStorage(version)
 	}
 	b.block(blockers...)
+	b.warnWriters(version)
 	old := b.after.StorageVersion()
 	i, oldEntry := b.index(old)
 	j, newEntry := b.index(version)

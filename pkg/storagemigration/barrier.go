@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -40,6 +41,11 @@ type BarrierOptions struct {
 	// Rewritten is told of each canary that was persisted in another form before.
 	// Nil means nobody.
 	Rewritten func(key types.NamespacedName)
+	// Namespace, LabelSelector and Filter narrow the canaries as they narrow the
+	// migration: whoever migrates a part wants nothing else to be written.
+	Namespace     string
+	LabelSelector string
+	Filter        func(object *metav1.PartialObjectMetadata) bool
 	// Guard is asked before a canary is written. Nil lets all of them be.
 	Guard Guard
 	// Subresource is what the canaries are patched through: "status" or nothing.

@@ -23,6 +23,9 @@ const (
 	// it is left alone.
 	canaryConflicts = 20
 	canaryInterval  = 20 * time.Millisecond
+	// filteredPage is how many objects canaries are looked for among where only some
+	// of them are to be written.
+	filteredPage = 100
 )
 
 // waitForCanaries patches a few objects, one after the other, until none of them
@@ -31,7 +34,13 @@ const (
 // see: the migration itself will tell what is wrong.
 func (b *barrier) waitForCanaries(ctx context.Context, stable int) error {
 	objects := Guarded(b.cluster.Objects(b.options.Resource), b.options.Guard)
-	page, err := objects.ListMetadata(ctx, cluster.PageOptions{Limit: int64(b.options.Canaries), FreshConnection: true})
+	options := cluster.PageOptions{
+		Namespace: b.options.Namespace, LabelSelector: b.options.LabelSelector, Limit: int64(b.options.Canaries), FreshConnection: true,
+	}
+	if b.options.Filter != nil {
+		options.Limit = filteredPage
+	}
+	page, err := objects.ListMetadata(ctx, options)
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
@@ -39,7 +48,15 @@ func (b *barrier) waitForCanaries(ctx context.Context, stable int) error {
 		b.last = cluster.Explain(err).Message
 		return nil
 	}
+	canaries := 0
 	for i := range page.Items {
+		if canaries == b.options.Canaries {
+			break
+		}
+		if b.options.Filter != nil && !b.options.Filter(&page.Items[i]) {
+			continue
+		}
+		canaries++
 		if err := b.waitForCanary(ctx, objects, &page.Items[i], stable); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -199,4 +200,101 @@ func TestFieldWrittenMeanwhile(t *testing.T) {
 	}
 	b.must(t, 0, "promote", "v1", name, "--yes")
 	b.wantStored(t, group, map[string]int{"v1": 20})
+}
+
+// TestFieldsOfATrimmedVersion has objects stored at a version that is neither served
+// nor listed any more, because somebody trimmed the list.
+func TestFieldsOfATrimmedVersion(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group = "trimmed.example.com"
+	name := b.createCRD(t, narrower(group))
+	b.createObjects(t, group, "v1beta1", 5, "a")
+	b.setLegacy(t, group, "object-000003")
+	b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
+		testbed.SetStorageVersion(c, "v1")
+		testbed.Version(c, "v1beta1").Served = false
+	})
+	b.patchStored(t, name, "v1")
+	before := b.revisions(t)
+	for _, args := range [][]string{{"migrate", name}, {"promote", "v1", name}, {"retire", "v1beta1", name}} {
+		got := b.must(t, 3, append(args, "--yes")...)
+		if !strings.Contains(got.stdout+got.stderr, "objects may be stored at v1beta1, which is not served") {
+			t.Error(got)
+		}
+	}
+	b.wantUnwritten(t, before)
+	b.wantLegacy(t, group, "object-000003")
+}
+
+// TestStorageVersionUnserved has a storage version that is not served: what is written
+// through another one is pruned as its schema says.
+func TestStorageVersionUnserved(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group, odd = "pruned.example.com", "object-000010" // A sample of 1,000 of 1,100 leaves it out.
+	name := b.createCRD(t, narrower(group))
+	b.createObjects(t, group, "v1beta1", 1100, "a")
+	b.setLegacy(t, group, odd)
+	b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
+		testbed.SetStorageVersion(c, "v1")
+		testbed.Version(c, "v1").Served = false
+	})
+	got := b.must(t, 3, "migrate", name, "--yes")
+	if !strings.Contains(got.stdout+got.stderr, "spec.legacy lost in 1 object: a/"+odd) {
+		t.Error(got)
+	}
+	b.wantLegacy(t, group, odd)
+}
+
+// TestRetireWithMoreFields retires a version whose fields no object has, while both
+// are listed: it is not served any more when the objects are verified.
+func TestRetireWithMoreFields(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group = "retired.example.com"
+	name := b.createCRD(t, narrower(group))
+	b.createObjects(t, group, "v1beta1", 12, "a")
+	b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) { testbed.SetStorageVersion(c, "v1") })
+	b.must(t, 0, "retire", "v1beta1", name, "--yes")
+	b.wantStored(t, group, map[string]int{"v1": 12})
+	b.wantVersions(t, name, []string{"v1 storage"}, []string{"v1"})
+}
+
+// TestSchemaChangesMeanwhile has somebody take a field out of the schema while objects
+// are rewritten: the rest is not.
+func TestSchemaChangesMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group, n = "changing.example.com", 200
+	name := b.scene(t, group, n)
+	proxy, err := testbed.StartProxy(t.Context(), b.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	var once sync.Once
+	var rewrites atomic.Int64
+	proxy.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/"+testbed.CronTabPlural+"/") && r.URL.Query().Get("dryRun") == "" && rewrites.Add(1) == 60 {
+			once.Do(func() {
+				b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
+					delete(testbed.Version(c, "v1").Schema.OpenAPIV3Schema.Properties["spec"].Properties, "image")
+				})
+			})
+		}
+		next.ServeHTTP(w, r)
+	})
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
+		t.Fatal(err)
+	}
+	got := execute(t.Context(), neverRead{t}, "promote", "v1", name, "--yes", "--qps", "10", "--kubeconfig", kubeconfig)
+	if got.code != 3 || !strings.Contains(got.stdout+got.stderr, "somebody changed the CRD while objects were rewritten") {
+		t.Fatal(got)
+	}
+	if at := rewrites.Load(); at > 150 {
+		t.Errorf("it ended after %d rewrites", at)
+	}
+	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1beta1", "v1"})
 }
