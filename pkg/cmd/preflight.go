@@ -31,7 +31,7 @@ Each CRD gets a verdict:
   ok after N steps  not yet: what is listed has to be done first, in this order
   breaks            the server takes it, and clients or data are lost
   refused           the server does not take it, whatever is done first
-  unknown           something that matters could not be read
+  unknown           something that matters is not known, or could not be read
 
 The update is validated by the API server's own code against the CRD that is
 there, and the server is asked with a dry run, which admission policies see,

@@ -62,12 +62,14 @@ func (o *Observer) ForPreflight(ctx context.Context, next crd.CRD, options Prefl
 	return &state, nil
 }
 
-// users finds who wrote objects at the versions that clients lose.
+// users finds who wrote objects at the versions that clients lose, and at all that
+// the manifest removes: managedFields name a version long after it was unserved.
 func (o *Observer) users(ctx context.Context, state lifecycle.State, next crd.CRD) map[string]preflight.Users {
 	users := map[string]preflight.Users{}
 	at := state.Endpoint()
-	for _, version := range state.Served() {
-		if after := next.Version(version); at == "" || after != nil && after.Served {
+	for i := range state.CRD.Spec.Versions {
+		version, served := state.CRD.Spec.Versions[i].Name, state.CRD.Spec.Versions[i].Served
+		if after := next.Version(version); at == "" || after != nil && (after.Served || !served) {
 			continue
 		}
 		resource := schema.GroupVersionResource{Group: state.CRD.Spec.Group, Version: at, Resource: state.CRD.Spec.Names.Plural}

@@ -108,6 +108,10 @@ func refused(found *validate.Found) { found.Refused, found.Suppressed = true, ni
 // clearable marks a finding as one that the steps clear.
 func clearable(found *validate.Found) { found.Cleared = true }
 
+// undecided marks a finding of which nobody knows whether it is so: it makes an
+// answer unknown, and not one that breaks.
+func undecided(found *validate.Found) { found.Cleared = true }
+
 // static applies the rules of validate to the manifest. Findings that the old
 // CRD has, too, are left out (ratcheting), and counted.
 func (c *comparison) static() (existing int) {

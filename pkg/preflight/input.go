@@ -16,8 +16,9 @@ type Input struct {
 	// Old is the CRD that is there, on a cluster or in other manifests; nil if
 	// there is none, and the manifest creates it.
 	Old *validate.Subject
-	// Users are who wrote live objects at the versions that the manifest removes
-	// or unserves, by version; absent for a version that was not asked about.
+	// Users are who wrote live objects at the versions that the manifest removes,
+	// served or not, or unserves, by version; absent for a version that was not
+	// asked about.
 	Users map[string]Users
 	// Objects are what the live objects say about the new schemas; nil if they
 	// were not looked at.

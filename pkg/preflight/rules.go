@@ -13,6 +13,7 @@ const (
 	ruleAdmissionDenied     = "admission-denied"
 	ruleServedRemoved       = "served-version-removed"
 	ruleServedUnserved      = "served-version-unserved"
+	ruleManagedFieldsName   = "managed-fields-name-version"
 	ruleStorageChanged      = "storage-version-changed"
 	ruleStorageChangedBack  = "storage-version-changed-back"
 	ruleDefaultChanged      = "default-version-changed"
@@ -73,6 +74,13 @@ func Rules() []validate.Rule {
 			Why: "Clients that ask for the version get 404. The garbage collector may delete children of a live owner whose ownerReferences " +
 				"name the version.",
 			Fix: "Deprecate it, wait until nobody uses it, and let kubectl crdver retire unserve it: that looks for ownerReferences.",
+		},
+		{
+			ID: ruleManagedFieldsName, Severity: v1alpha1.SeverityError,
+			Summary: "the manifest removes a version that managedFields of live objects name",
+			Why: "Each entry of managedFields names the version that its manager last wrote at, also long after that was unserved. Once the version is gone, every " +
+				"server-side apply to such an object fails, for every manager: request to convert CR to an invalid group/version.",
+			Fix: "Retire the version before applying the manifest: that moves the managedFields to another version.",
 		},
 		{
 			ID: ruleStorageChanged, Severity: v1alpha1.SeverityInfo,

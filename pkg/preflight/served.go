@@ -21,6 +21,11 @@ func (c *comparison) served() {
 			c.lost(ruleServedUnserved, name, "is served and the manifest stops serving it")
 		}
 	}
+	for _, name := range missingFrom(c.newVersions, c.oldCRD()) {
+		if !c.oldVersions[name].Served {
+			c.named(name)
+		}
+	}
 	before, after := c.oldCRD().KubectlDefault(), c.newCRD().KubectlDefault()
 	if before != "" && after != "" && before != after {
 		named := before
@@ -61,15 +66,49 @@ func (c *comparison) lost(rule, version, how string) {
 			problem.Message += "; once it is gone, server-side apply to them fails for every manager"
 		}
 	}
+	c.addLost(rule, version, problem)
+}
+
+// named reports a version that no client can use any more and that managedFields
+// of live objects still name: once it is removed, nobody can server-side apply
+// them (fact 5).
+func (c *comparison) named(version string) {
+	users, asked := c.Users[version]
+	if (c.gone[version] || asked && users.Error == "") && users.Objects == 0 {
+		return // No object names it, or it has to be retired first, which looks.
+	}
+	problem := validate.Problem{
+		Version: version, Path: "spec.versions", Severity: v1alpha1.SeverityWarning, Message: "the manifest removes " + version + ", which is not served",
+	}
+	switch {
+	case !asked:
+		c.unknown = true
+		problem.Message += "; whether managedFields of objects name it is not known"
+	case users.Error != "":
+		c.unknown = true
+		problem.Message += "; whether managedFields of objects name it could not be found out: " + users.Error
+	default:
+		problem.Severity = v1alpha1.SeverityError
+		problem.Message += fmt.Sprintf("; managedFields of %s name it: %s; once it is gone, server-side apply to them fails for every manager",
+			objects(users.Objects), strings.Join(users.Managers, ", "))
+	}
+	c.addLost(ruleManagedFieldsName, version, problem)
+}
+
+// addLost adds a finding about a version that goes, with the step that clears it.
+func (c *comparison) addLost(rule, version string, problem validate.Problem) {
 	// Retiring unserves the version, moves managedFields and removes it, with the
 	// checks that applying the manifest leaves out.
 	retires := c.refusedWithSteps && c.gone[version]
-	clears := rule == ruleServedRemoved && c.live() && (retires || c.oldCRD().StorageVersion() != version && len(c.oldCRD().Served()) > 1)
+	clears := rule != ruleServedUnserved && c.live() && (retires || c.oldCRD().StorageVersion() != version && c.servedBeside(version))
 	if !clears {
 		c.add(rule, problem)
 		return
 	}
-	problem.Fix = fmt.Sprintf("When nobody uses it any more, run %s before applying the manifest.", c.command("retire", version))
+	problem.Fix = fmt.Sprintf("Before applying the manifest, run %s, which moves managedFields.", c.command("retire", version))
+	if rule == ruleServedRemoved {
+		problem.Fix = fmt.Sprintf("When nobody uses it any more, run %s before applying the manifest.", c.command("retire", version))
+	}
 	if problem.Severity == v1alpha1.SeverityError {
 		if c.add(rule, problem, clearable) {
 			c.step(c.command("retire", version))
@@ -77,6 +116,11 @@ func (c *comparison) lost(rule, version, how string) {
 		return
 	}
 	c.add(rule, problem)
+}
+
+// servedBeside reports whether the CRD that is there serves another version.
+func (c *comparison) servedBeside(version string) bool {
+	return slices.ContainsFunc(c.oldCRD().Served(), func(served string) bool { return served != version })
 }
 
 func objects(n int64) string {

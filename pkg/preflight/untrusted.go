@@ -39,10 +39,7 @@ func (c *comparison) untrusted() {
 	}
 	storageGone := slices.Contains(removed, storage)
 	if !storageGone && !c.migrationFailed() {
-		// Whoever trimmed the list may have done it well: it is not proven, no more.
-		problem.Severity = v1alpha1.SeverityWarning
-		problem.Fix = fmt.Sprintf("Run %s --force before applying the manifest: it proves where the objects are stored.", c.command("migrate", ""))
-		c.add(ruleStoredRemoved, problem)
+		c.unproven(removed, problem)
 		return
 	}
 	for _, version := range removed {
@@ -57,6 +54,43 @@ func (c *comparison) untrusted() {
 	if c.add(ruleStoredRemoved, problem, clearable) {
 		c.addSteps(removed, storage, target, nil)
 	}
+}
+
+// unproven reports versions that somebody took out of the list, or may have:
+// whether it was done well, nobody knows, and what is lost if it was not are the
+// objects. Evidence comes first: the answer is neither that it is fine nor that it
+// breaks.
+func (c *comparison) unproven(removed []string, problem validate.Problem) {
+	if count := c.oldState().Observations.Objects; count != nil && *count == 0 {
+		return // There is none that could be stored at them.
+	}
+	etcd := make([]string, 0, len(removed))
+	for _, version := range removed {
+		etcd = append(etcd, fmt.Sprintf("%s --at %s --etcd-snapshot FILE", c.command("stored", ""), version))
+	}
+	problem.Fix = fmt.Sprintf("Find out before applying the manifest: run %s, which shows what etcd holds. Or prove it: ", strings.Join(etcd, " and "))
+	storage, migrate := c.oldCRD().StorageVersion(), c.command("migrate", "")+" --force"
+	if c.leavesSpec(removed, storage) {
+		problem.Fix += fmt.Sprintf("run %s, which rewrites each object that is stored elsewhere and verifies all, and leaves the spec to %s.",
+			migrate, c.oldState().Reverter().Name)
+	} else {
+		problem.Fix += fmt.Sprintf("%s, which rewrites each object that is stored elsewhere, verifies all, and only then removes %s; "+
+			"%s rewrites and verifies them, too, and leaves no record of it.", c.way(removed, storage, "", nil), strings.Join(removed, ", "), migrate)
+	}
+	if c.migrationsUnread() {
+		// Nothing speaks against the list: it is only not known.
+		problem.Severity = v1alpha1.SeverityWarning
+	}
+	if c.add(ruleStoredRemoved, problem, undecided) {
+		c.unknown = true
+	}
+}
+
+// migrationsUnread reports whether all that speaks against the list is that in-tree
+// migrations could not be read.
+func (c *comparison) migrationsUnread() bool {
+	reasons, err := c.oldState().Trust.Reasons, c.oldState().Observations.MigrationsError
+	return err != "" && len(reasons) == 1 && strings.HasSuffix(reasons[0], err)
 }
 
 // migrationFailed reports whether an in-tree migration failed: then objects were

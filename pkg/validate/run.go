@@ -15,7 +15,8 @@ type Found struct {
 	Edits []Edit
 	// Refused says that the API server itself refuses the CRD because of it.
 	Refused bool
-	// Cleared says that steps which come before make it go away (preflight).
+	// Cleared says that steps which come before make it go away, or that it is not
+	// decided whether it is so (preflight).
 	Cleared bool
 }
 

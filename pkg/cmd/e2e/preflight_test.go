@@ -10,6 +10,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -250,5 +251,87 @@ func TestPreflightWithoutObjects(t *testing.T) {
 	got := b.must(t, 2, "validate", crdName)
 	if !strings.Contains(got.stdout, "[stored-version-missing]") || !strings.Contains(got.stdout, "kubectl crdver rescue "+crdName) {
 		t.Error(got)
+	}
+}
+
+// TestPreflightLooksAtUnservedVersionsInManagedFields has a version that is
+// unserved and no longer stored removed by a manifest: managedFields still name
+// it, and the server, which takes the manifest, then refuses every server-side
+// apply (fact 5).
+func TestPreflightLooksAtUnservedVersionsInManagedFields(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	group := "left.example.com"
+	crdName := b.scene(t, group, 0)
+	apply := func(version, image string) error {
+		_, err := b.objects(t).Resource(resource(group, version)).Namespace("default").Apply(t.Context(), "applied", &unstructured.Unstructured{
+			Object: map[string]any{
+				"apiVersion": group + "/" + version, "kind": "CronTab", "metadata": map[string]any{"name": "applied"},
+				"spec": map[string]any{"image": image},
+			},
+		}, metav1.ApplyOptions{FieldManager: version + "-applier", Force: true})
+		return err //nolint:wrapcheck // It is looked at.
+	}
+	if err := apply("v1beta1", "one"); err != nil {
+		t.Fatal(err)
+	}
+	b.must(t, 0, "promote", "v1", crdName, "--yes")
+	b.must(t, 0, "retire", "v1beta1", crdName, "--until", "unserve", "--allow-in-use", "--yes")
+	removed := without("v1beta1")
+	file := b.manifest(t, crdName, removed)
+	for _, args := range [][]string{nil, {"--all"}} {
+		item := b.preflight(t, 2, file, args...)
+		f := finding(t, item, "managed-fields-name-version")
+		if item.Verdict != v1alpha1.VerdictOKAfter || !slices.Equal(item.Steps, []string{"kubectl crdver retire v1beta1 " + crdName}) ||
+			!strings.Contains(f.Message, "managedFields of 1 object name it: v1beta1-applier (1") {
+			t.Errorf("%q: %s: %q %+v", args, item.Verdict, item.Steps, item.Findings)
+		}
+	}
+	b.must(t, 0, "retire", "v1beta1", crdName, "--yes")
+	if item := b.preflight(t, 0, file); item.Verdict != v1alpha1.VerdictOK || len(item.Findings) != 0 {
+		t.Errorf("after the step: %s: %+v", item.Verdict, item.Findings)
+	}
+	if err := apply("v1", "two"); err != nil {
+		t.Errorf("after the step: %v", err)
+	}
+}
+
+// TestPreflightIsNotSureAfterAnEditByHand has a manifest remove an unserved version
+// which somebody took out of status.storedVersions: whether objects are stored at
+// it is not known, and is after what the finding names.
+func TestPreflightIsNotSureAfterAnEditByHand(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	group := "byhand.example.com"
+	crdName := b.scene(t, group, 0)
+	b.createObjects(t, group, "v1", 4)
+	b.updateCRD(t, crdName, func(c *apiextensionsv1.CustomResourceDefinition) {
+		for i := range c.Spec.Versions {
+			c.Spec.Versions[i].Storage = c.Spec.Versions[i].Name == "v1"
+			c.Spec.Versions[i].Served = c.Spec.Versions[i].Storage
+		}
+	})
+	b.patchStored(t, crdName, "v1")
+	b.wantStored(t, group, map[string]int{"v1beta1": 4})
+	file := b.manifest(t, crdName, without("v1beta1"))
+	item := b.preflight(t, 2, file)
+	f := finding(t, item, "stored-version-removed")
+	if item.Verdict != v1alpha1.VerdictUnknown || len(item.Steps) != 0 || f.Severity != v1alpha1.SeverityError {
+		t.Errorf("%s: %q %+v", item.Verdict, item.Steps, item.Findings)
+	}
+	for _, evidence := range []string{
+		"kubectl crdver stored " + crdName + " --at v1beta1 --etcd-snapshot FILE", "kubectl crdver retire v1beta1 " + crdName, "kubectl crdver migrate " + crdName + " --force",
+	} {
+		if !strings.Contains(f.Fix, evidence) {
+			t.Errorf("the fix does not name %q: %s", evidence, f.Fix)
+		}
+	}
+	if report := b.stored(t, 2, crdName, "--etcd-snapshot", b.snapshot(t)); len(report.Items) != 1 {
+		t.Errorf("%+v", report)
+	}
+	b.must(t, 0, "retire", "v1beta1", crdName, "--yes")
+	b.wantStored(t, group, map[string]int{"v1": 4})
+	if item = b.preflight(t, 0, file); item.Verdict != v1alpha1.VerdictOK || len(item.Findings) != 0 {
+		t.Errorf("%s: %+v", item.Verdict, item.Findings)
 	}
 }
