@@ -30,6 +30,8 @@ func live(stored []string, versions ...string) crd.CRD {
 		})
 	}
 	c.Status.StoredVersions = stored
+	// The server records its own first write.
+	c.ManagedFields = []metav1.ManagedFieldsEntry{wrote("kube-apiserver", "status", `{"f:status":{"f:acceptedNames":{}}}`)}
 	return crd.CRD{CustomResourceDefinition: c}
 }
 
@@ -124,6 +126,10 @@ func TestTrust(t *testing.T) {
 		"failed migration without trace":     {observations: lifecycle.Observations{Migrations: []lifecycle.Migration{{Name: "m", Failed: true}}}, reason: "StorageVersionMigration m failed"},
 		"second migration":                   {observations: lifecycle.Observations{Migrations: []lifecycle.Migration{{Name: "a"}, {Name: "b"}}}, reason: "2 StorageVersionMigrations ran"},
 		"migrations cannot be read":          {observations: lifecycle.Observations{MigrationsError: "forbidden"}, reason: "could not be read: forbidden"},
+		"managedFields were cleared":         {fields: []metav1.ManagedFieldsEntry{}, reason: "nothing tells who wrote status.storedVersions"},
+		"managedFields without an entry":     {fields: []metav1.ManagedFieldsEntry{{}}, reason: "nothing tells who wrote status.storedVersions"},
+		"managedFields that cannot be read":  {fields: []metav1.ManagedFieldsEntry{wrote("kubectl-patch", "status", `{"f:status":`)}, reason: "nothing tells who wrote status.storedVersions"},
+		"no managedFields, nothing to trim":  {fields: []metav1.ManagedFieldsEntry{}, stored: []string{"v1", "v1beta1"}, trusted: true, reason: "nothing is known"},
 		"bogus entry":                        {stored: []string{"v1", "v0"}, reason: "lists v0"},
 		"storage version is not in the list": {stored: []string{"v1beta1"}, reason: "does not list the storage version v1"},
 	} {
@@ -133,7 +139,9 @@ func TestTrust(t *testing.T) {
 				stored = []string{"v1"}
 			}
 			c := live(stored, "*v1", "v1beta1")
-			c.ManagedFields, c.Status.Conditions = test.fields, test.conditions
+			if c.Status.Conditions = test.conditions; test.fields != nil {
+				c.ManagedFields = test.fields
+			}
 			got := lifecycle.New(c, test.observations).Trust
 			if got.Trusted != test.trusted || !strings.Contains(strings.Join(got.Reasons, "; "), test.reason) {
 				t.Errorf("got %+v, want trusted %t because of %q", got, test.trusted, test.reason)

@@ -67,6 +67,9 @@ func trust(c crd.CRD, s State) Trust {
 				w.manager, w.at()))
 		}
 	}
+	if len(against) == 0 && untold(c, s) {
+		against = append(against, "nothing tells who wrote status.storedVersions: the CRD has no managedFields that can be read")
+	}
 	if len(against) > 0 {
 		return Trust{Reasons: against}
 	}
@@ -77,6 +80,24 @@ func trust(c crd.CRD, s State) Trust {
 		return Trust{Trusted: true, Reasons: []string{"trimmed by kubectl crdver after a complete verify pass (managedFields)"}}
 	}
 	return Trust{Trusted: true, Reasons: []string{"nothing is known to have trimmed the list"}}
+}
+
+// untold reports whether nothing at all is known of who wrote storedVersions, while
+// a version could have been taken out of it. The server records its own writes of
+// every CRD, so that managedFields without an entry were cleared, or are older
+// than they; from then on other people's updates leave no trace.
+func untold(c crd.CRD, s State) bool {
+	return !slices.ContainsFunc(c.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool { return fieldsOf(entry) != nil }) &&
+		slices.ContainsFunc(s.Versions, func(v Version) bool { return !slices.Contains(s.Stored, v.Name) })
+}
+
+// fieldsOf returns the fields of an entry, or nil where they cannot be read.
+func fieldsOf(entry metav1.ManagedFieldsEntry) *fieldpath.Set {
+	var set fieldpath.Set
+	if entry.FieldsV1 == nil || set.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())) != nil {
+		return nil
+	}
+	return &set
 }
 
 // inTree returns the reasons that in-tree migrations give. Of what lies before
@@ -163,11 +184,8 @@ func fieldWriters(c crd.CRD, path ...any) []writer {
 	}
 	var writers []writer
 	for _, entry := range c.ManagedFields {
-		if entry.FieldsV1 == nil {
-			continue
-		}
-		var set fieldpath.Set
-		if set.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())) != nil {
+		set := fieldsOf(entry)
+		if set == nil {
 			continue
 		}
 		owns := false

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -63,5 +64,17 @@ func readCase(t *testing.T, dir string) (lifecycle.State, v1alpha1.Intent) {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
+	recorded(&c)
 	return lifecycle.New(crd.CRD{CustomResourceDefinition: &c}, observations), intent
+}
+
+// recorded gives a live CRD without managedFields those that the server records with its
+// own first write: without any, nothing is known of who wrote the status.
+func recorded(c *apiextensionsv1.CustomResourceDefinition) {
+	if len(c.ManagedFields) == 0 {
+		c.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager: "kube-apiserver", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status",
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:acceptedNames":{}}}`),
+		}}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -116,6 +117,7 @@ func live(t *testing.T, text []byte, observations lifecycle.Observations) *valid
 	one := crd.CRD{CustomResourceDefinition: &apiextensionsv1.CustomResourceDefinition{}}
 	decode(t, text, one.CustomResourceDefinition)
 	one.Origin.APIVersion = one.APIVersion
+	recorded(one.CustomResourceDefinition)
 	return validate.NewSubject(t.Context(), lifecycle.New(one, observations), now())
 }
 
@@ -166,4 +168,15 @@ func text(t *testing.T, item v1alpha1.Preflight) string {
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+// recorded gives a live CRD without managedFields those that the server records with its
+// own first write: without any, nothing is known of who wrote the status.
+func recorded(c *apiextensionsv1.CustomResourceDefinition) {
+	if len(c.ManagedFields) == 0 {
+		c.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager: "kube-apiserver", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status",
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:acceptedNames":{}}}`),
+		}}
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/yaml"
@@ -78,6 +79,8 @@ func decoded(t *testing.T, text []byte, observations lifecycle.Observations, now
 		// As pkg/source: a manifest's status was never true here.
 		one.Origin.File, one.Origin.Line = "crd.yaml", 1
 		one.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
+	} else {
+		recorded(one.CustomResourceDefinition)
 	}
 	subject := validate.NewSubject(t.Context(), lifecycle.New(one, observations), now)
 	if !subject.Live() {
@@ -111,4 +114,15 @@ func fromV1beta1(t *testing.T, values []byte) (*apiextensionsv1.CustomResourceDe
 		t.Fatal(err)
 	}
 	return definition, internal
+}
+
+// recorded gives a live CRD without managedFields those that the server records with its
+// own first write: without any, nothing is known of who wrote the status.
+func recorded(c *apiextensionsv1.CustomResourceDefinition) {
+	if len(c.ManagedFields) == 0 {
+		c.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager: "kube-apiserver", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status",
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:acceptedNames":{}}}`),
+		}}
+	}
 }

@@ -302,7 +302,21 @@ func TestPreflightLooksAtUnservedVersionsInManagedFields(t *testing.T) {
 func TestPreflightIsNotSureAfterAnEditByHand(t *testing.T) {
 	t.Parallel()
 	b := start(t, testbed.InProcessOptions{})
-	group := "byhand.example.com"
+	t.Run("and it is recorded", func(t *testing.T) {
+		b.trimmedByHand(t, "byhand.example.com", `was last written by "by-hand"`, func(string) {})
+	})
+	t.Run("and no record is kept", func(t *testing.T) {
+		b.trimmedByHand(t, "unrecorded.example.com", "nothing tells who wrote status.storedVersions", func(crdName string) {
+			// As people do to get rid of long lists.
+			b.updateCRD(t, crdName, func(c *apiextensionsv1.CustomResourceDefinition) { c.ManagedFields = []metav1.ManagedFieldsEntry{{}} })
+		})
+	})
+}
+
+// trimmedByHand prepares a CRD, trims its status.storedVersions, asks preflight,
+// and does what it says.
+func (b *bed) trimmedByHand(t *testing.T, group, why string, prepare func(crdName string)) {
+	t.Helper()
 	crdName := b.scene(t, group, 0)
 	b.createObjects(t, group, "v1", 4)
 	b.updateCRD(t, crdName, func(c *apiextensionsv1.CustomResourceDefinition) {
@@ -311,12 +325,13 @@ func TestPreflightIsNotSureAfterAnEditByHand(t *testing.T) {
 			c.Spec.Versions[i].Served = c.Spec.Versions[i].Storage
 		}
 	})
+	prepare(crdName)
 	b.patchStored(t, crdName, "v1")
 	b.wantStored(t, group, map[string]int{"v1beta1": 4})
 	file := b.manifest(t, crdName, without("v1beta1"))
 	item := b.preflight(t, 2, file)
 	f := finding(t, item, "stored-version-removed")
-	if item.Verdict != v1alpha1.VerdictUnknown || len(item.Steps) != 0 || f.Severity != v1alpha1.SeverityError {
+	if item.Verdict != v1alpha1.VerdictUnknown || len(item.Steps) != 0 || f.Severity != v1alpha1.SeverityError || !strings.Contains(f.Message, why) {
 		t.Errorf("%s: %q %+v", item.Verdict, item.Steps, item.Findings)
 	}
 	for _, evidence := range []string{
