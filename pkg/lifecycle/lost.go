@@ -31,13 +31,28 @@ func RescueNames(c crd.CRD) []string {
 	return names
 }
 
+// KeepsEveryField reports whether the schema of a version surely drops no field.
+func KeepsEveryField(c crd.CRD, version string) bool {
+	if c.Spec.PreserveUnknownFields {
+		return true
+	}
+	v := c.Version(version)
+	if v == nil || v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		return false
+	}
+	root := v.Schema.OpenAPIV3Schema
+	return root.XPreserveUnknownFields != nil && *root.XPreserveUnknownFields && len(root.Properties) == 0 && root.AdditionalProperties == nil
+}
+
 // Rescued returns those that are there for the rescue only, which did not come to
-// its end: nobody else serves them, and objects are not written at them.
+// its end: nobody else serves them, objects are not written at them, and nobody gave
+// them another schema since, with which a rescue would not see what it loses.
 func Rescued(c crd.CRD) []string {
 	return slices.DeleteFunc(RescueNames(c), func(name string) bool {
 		_, rehearsed := c.Annotations[RehearsalAnnotation(name)]
 		v := c.Version(name)
-		return v.Storage || v.Served && !rehearsed
+		changed := v.Schema != nil && !KeepsEveryField(c, name) // Status reads CRDs without their schemas.
+		return v.Storage || v.Served && !rehearsed || changed
 	})
 }
 

@@ -60,7 +60,7 @@ func (b *builder) unrescue(version string) {
 // restoreRescued makes a version that a rescue added one like any other, with the
 // step that serves it or with one of its own.
 func (b *builder) restoreRescued(version string) {
-	if _, entry := b.index(version); b.state.Version(version) != nil && slices.Contains(lifecycle.RescueNames(b.state.CRD), version) && b.keepsEveryField(entry) {
+	if slices.Contains(lifecycle.RescueNames(b.state.CRD), version) && lifecycle.KeepsEveryField(b.state.CRD, version) {
 		b.warn("%s has the schema that rescue gave it: it keeps every field, and validates none", version)
 	}
 	if !b.rescued(version) { // Serving it did.
@@ -70,16 +70,16 @@ func (b *builder) restoreRescued(version string) {
 	b.unrescue(version)
 }
 
-// leaveAlone drops versions from the annotation that somebody serves, other than for
-// a rehearsal: clients may use them, and to remove them is what retire is for, with
-// its gates.
+// leaveAlone drops versions from the annotation that somebody made their own, who
+// serves them other than for a rehearsal, say: clients may use them, and to remove
+// them is what retire is for, with its gates.
 func (b *builder) leaveAlone() {
 	for _, version := range lifecycle.RescueNames(b.state.CRD) {
 		if slices.Contains(lifecycle.Rescued(b.state.CRD), version) {
 			continue
 		}
-		b.warn("%s was added by a rescue, and somebody serves it or stores at it since: it is left alone, as a version like any other", version)
-		b.clearStep(version, fmt.Sprintf("keep %s, which an earlier rescue added", version), "clients may use it; kubectl crdver retire removes such a version, with its gates")
+		b.warn("%s was added by a rescue, and somebody serves it, stores at it or changed its schema since: it is left alone, as a version like any other", version)
+		b.clearStep(version, fmt.Sprintf("keep %s, which an earlier rescue added", version), "it is in use; kubectl crdver retire removes such a version, with its gates")
 		b.unrescue(version)
 	}
 }

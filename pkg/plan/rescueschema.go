@@ -26,18 +26,6 @@ func definition(version string) apiextensionsv1.CustomResourceDefinitionVersion 
 	}
 }
 
-// keepsEveryField reports whether a version surely prunes nothing.
-func (b *builder) keepsEveryField(entry *apiextensionsv1.CustomResourceDefinitionVersion) bool {
-	if b.state.CRD.Spec.PreserveUnknownFields {
-		return true
-	}
-	if entry == nil || entry.Schema == nil || entry.Schema.OpenAPIV3Schema == nil {
-		return false
-	}
-	root := entry.Schema.OpenAPIV3Schema
-	return root.XPreserveUnknownFields != nil && *root.XPreserveUnknownFields && len(root.Properties) == 0 && root.AdditionalProperties == nil
-}
-
 // tellLosses says which fields the manifest of -f gives a version that the storage
 // version's schema lacks: before the version is there, nobody can look at objects.
 // A webhook may bring such fields elsewhere.

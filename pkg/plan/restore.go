@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 )
 
 // restore plans: VERSION served again, or, where it was removed, back in
@@ -47,7 +48,7 @@ func (b *builder) restore() error {
 // schema of the version that they are stored at, and a copy is not the one it had.
 func (b *builder) copyWarning(version string) {
 	from := b.intent.From
-	if b.intent.Definition != nil || from == "" || b.keepsEveryField(b.state.CRD.Version(from)) {
+	if b.intent.Definition != nil || from == "" || lifecycle.KeepsEveryField(b.state.CRD, from) {
 		return
 	}
 	o := b.state.Observations

@@ -126,6 +126,13 @@ func TestRescueThenRestored(t *testing.T) {
 			t.Helper()
 			b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) { testbed.Version(c, "v1alpha1").Served = true })
 		},
+		"manifest": func(t *testing.T, name string) {
+			t.Helper()
+			b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
+				v := testbed.Version(c, "v1alpha1")
+				v.Served, v.Schema = true, testbed.Version(crontabs(c.Spec.Group, "v1alpha1"), "v1alpha1").Schema
+			})
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
