@@ -205,7 +205,6 @@ func (c *change) resume(intent v1alpha1.Intent, name string) string {
 	option("--path", intent.Path)
 	option("--refused-through", intent.RefusedThrough)
 	toggle("--undo", intent.Undo)
-	toggle("--preserve", intent.Preserve)
 	toggle("--serve=false", intent.Unserved)
 	toggle("--deprecate-older", intent.DeprecateOlder)
 	toggle("--allow-owner-references", intent.AllowOwnerReferences)

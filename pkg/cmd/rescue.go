@@ -32,11 +32,14 @@ removed while they were still stored at it. It is added again, unserved, and
 listed in status.storedVersions; the rewrite is rehearsed; every object is
 rewritten and verified; the list is trimmed and the version removed.
 
-The schema of the added version is the one of -f, or the one that kubectl apply
-left in the CRD's last-applied annotation, or else one that keeps every field.
-What the schema of the storage version lacks is lost when objects are rewritten.
-To see it before, the version is served for as long as the rehearsal takes; with
---serve=false it is not, and nothing is seen.
+The schema of the added version keeps every field, whatever manifests say: what
+another one lacks would be dropped unseen. What the schema of the storage version
+lacks is lost when objects are rewritten. To see it before, the version is served
+for as long as the rehearsal takes; with --serve=false it is not, and nothing is
+seen. With -f, the plan lists the fields that the manifest's schema of the missing
+version has and the storage version's lacks.
+
+A version that somebody serves meanwhile ("restore" does) is left alone.
 
 Without a CRD, every CRD of the cluster is looked at: its first objects, and all
 of them where something hints at trouble, or with --deep. A CRD that is named is
@@ -49,7 +52,7 @@ const rescueExample = `  # Look for objects that cannot be read, and show what w
   # Rescue the objects of one CRD
   kubectl crdver rescue crontabs.example.com
 
-  # With the schema that the missing version had
+  # Tell beforehand which fields of the missing version would be lost
   kubectl crdver rescue crontabs.example.com -f old-crd.yaml`
 
 type rescueOptions struct {
@@ -58,7 +61,6 @@ type rescueOptions struct {
 	until                string
 	deep                 bool
 	serve                bool
-	preserve             bool
 	allowOwnerReferences bool
 	loss                 lossFlags
 }
@@ -74,13 +76,10 @@ func newRescueCommand(f *Factory) *cobra.Command {
 		RunE:              func(command *cobra.Command, args []string) error { return o.run(f, command, args) },
 	}
 	flags := command.Flags()
-	source.AddFlags(command, &o.files, "a CRD whose definition of a missing version is added")
+	source.AddFlags(command, &o.files, "a CRD that still has the missing version: its fields are compared with those of the storage version")
 	flags.BoolVar(&o.deep, "deep", false, "Look at all objects of every CRD, not only at the first ones, where no CRD is named")
 	flags.BoolVar(&o.serve, "serve", true, "Serve the added version during the rehearsal, which shows what the rewrite would lose")
-	flags.BoolVar(&o.preserve, "preserve", false, "Add the version with a schema that keeps every field, whatever the last-applied annotation says")
 	flags.BoolVar(&o.allowOwnerReferences, "allow-owner-references", false, "Stop serving the version after the rehearsal although ownerReferences name it: the garbage collector may delete those children")
-	command.MarkFlagsMutuallyExclusive("preserve", "filename")
-	command.MarkFlagsMutuallyExclusive("preserve", "kustomize")
 	o.loss.add(command)
 	untilFlag(command, v1alpha1.VerbRescue, &o.until)
 	o.flags.add(command)
@@ -105,7 +104,7 @@ func (o *rescueOptions) run(f *Factory, command *cobra.Command, args []string) e
 		}
 	}
 	intent := v1alpha1.Intent{
-		Verb: v1alpha1.VerbRescue, Until: v1alpha1.Action(o.until), Preserve: o.preserve, Unserved: !o.serve,
+		Verb: v1alpha1.VerbRescue, Until: v1alpha1.Action(o.until), Unserved: !o.serve,
 		AllowOwnerReferences: o.allowOwnerReferences, AllowLoss: o.loss.paths, Accepted: o.loss.accepted, RehearseAll: o.loss.all,
 	}
 	crds, err := o.lost(ctx, c, args, given.offer(intent))
@@ -125,7 +124,7 @@ func (o *rescueOptions) run(f *Factory, command *cobra.Command, args []string) e
 }
 
 // check refuses manifests that cannot be meant: whoever names one expects its
-// schema to be used. Each CRD that was named needs one, of those found one at least.
+// schema to be looked at. Each CRD that was named needs one, of those found one at least.
 func (d *definition) check(crds []crd.CRD, named bool) error {
 	if d.names == "" {
 		return nil
@@ -145,7 +144,7 @@ func (d *definition) check(crds []crd.CRD, named bool) error {
 	if len(without) == 0 || !named && len(without) < len(crds) {
 		return nil
 	}
-	return fmt.Errorf("no manifest in %s is one of %s; name the right file, or leave -f out to keep every field", d.names, strings.Join(without, ", "))
+	return fmt.Errorf("no manifest in %s is one of %s; name the right file, or leave -f out", d.names, strings.Join(without, ", "))
 }
 
 // missing completes the intent of a rescue with what the manifest has and the

@@ -11,8 +11,10 @@ const restoreLong = `Serve VERSION again, or bring a removed VERSION back.
 A version that is in spec.versions is served again; a soak or a brownout of it ends
 with that. One that was removed is
 added again, unserved, from its manifest (-f) or as a copy of another version
-(--from): objects that are still stored at it become readable again. That is
-the rescue when LIST or GET says "invalid group/version".`
+(--from): objects that are still stored at it become readable again. Of these,
+fields that the schema lacks which it gets are invisible, and the next write of
+an object drops them: where LIST or GET says "invalid group/version", "kubectl
+crdver rescue" keeps every field. A version that a rescue added is kept.`
 
 const restoreExample = `  # Bring the clients of an unserved version back
   kubectl crdver restore v1beta1 crontabs.example.com

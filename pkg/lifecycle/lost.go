@@ -15,9 +15,13 @@ import (
 // version that somebody else added is never removed.
 const RescuedAnnotation = "crdver.dev/rescued"
 
-// Rescued returns the versions of a CRD that a rescue added and that are still
-// there: it did not come to its end.
-func Rescued(c crd.CRD) []string {
+// RehearsalAnnotation is the key of the annotation that says that a rescue serves a
+// version for its rehearsal. It comes and goes with that service: what is served
+// without it, somebody else serves, and clients may use it.
+func RehearsalAnnotation(version string) string { return "rescue.crdver.dev/" + version }
+
+// RescueNames returns the versions of a CRD that a rescue added and that are still there.
+func RescueNames(c crd.CRD) []string {
 	var names []string
 	for name := range strings.SplitSeq(c.Annotations[RescuedAnnotation], ",") {
 		if c.Version(name) != nil && !slices.Contains(names, name) {
@@ -25,6 +29,31 @@ func Rescued(c crd.CRD) []string {
 		}
 	}
 	return names
+}
+
+// KeepsEveryField reports whether the schema of a version surely drops no field.
+func KeepsEveryField(c crd.CRD, version string) bool {
+	if c.Spec.PreserveUnknownFields {
+		return true
+	}
+	v := c.Version(version)
+	if v == nil || v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		return false
+	}
+	root := v.Schema.OpenAPIV3Schema
+	return root.XPreserveUnknownFields != nil && *root.XPreserveUnknownFields && len(root.Properties) == 0 && root.AdditionalProperties == nil
+}
+
+// Rescued returns those that are there for the rescue only, which did not come to
+// its end: nobody else serves them, objects are not written at them, and nobody gave
+// them another schema since, with which a rescue would not see what it loses.
+func Rescued(c crd.CRD) []string {
+	return slices.DeleteFunc(RescueNames(c), func(name string) bool {
+		_, rehearsed := c.Annotations[RehearsalAnnotation(name)]
+		v := c.Version(name)
+		changed := v.Schema != nil && !KeepsEveryField(c, name) // Status reads CRDs without their schemas.
+		return v.Storage || v.Served && !rehearsed || changed
+	})
 }
 
 // Lost returns the versions that objects are stored at, as far as that was seen,
@@ -65,5 +94,5 @@ func Lost(c crd.CRD, version string) string {
 // Rescue says how such objects can be read again.
 func Rescue(c crd.CRD, version string) string {
 	return fmt.Sprintf("kubectl crdver rescue %s (adds %s again, rewrites the objects, and removes it; "+
-		"-f MANIFEST, with a manifest that still has %[2]s, gives it the schema it had)", c.Name, version)
+		"-f MANIFEST, with a manifest that still has %[2]s, tells beforehand which fields would be lost)", c.Name, version)
 }

@@ -1,13 +1,16 @@
 package lifecycle_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 )
 
@@ -75,5 +78,43 @@ func TestHoldNotes(t *testing.T) {
 		if notes := lifecycle.New(c, lifecycle.Observations{HoldGone: gone}).Notes(); len(notes) != 1 || notes[0] != want {
 			t.Errorf("gone %t: got %q, want %q", gone, notes, want)
 		}
+	}
+}
+
+// TestRescued tells what is there for a rescue only from what somebody made their own.
+func TestRescued(t *testing.T) {
+	keep := true
+	preserving := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep}}
+	other := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+		Type: "object", XPreserveUnknownFields: &keep, Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {Type: "object"}},
+	}}
+	for title, test := range map[string]struct {
+		version apiextensionsv1.CustomResourceDefinitionVersion
+		marked  bool
+		want    bool
+	}{
+		"left by a loss":            {apiextensionsv1.CustomResourceDefinitionVersion{Schema: preserving}, false, true},
+		"read without schemas":      {apiextensionsv1.CustomResourceDefinitionVersion{}, false, true},
+		"killed in its rehearsal":   {apiextensionsv1.CustomResourceDefinitionVersion{Schema: preserving, Served: true}, true, true},
+		"served by somebody":        {apiextensionsv1.CustomResourceDefinitionVersion{Schema: preserving, Served: true}, false, false},
+		"the storage version":       {apiextensionsv1.CustomResourceDefinitionVersion{Schema: preserving, Storage: true}, false, false},
+		"with another schema":       {apiextensionsv1.CustomResourceDefinitionVersion{Schema: other}, false, false},
+		"served, with another one":  {apiextensionsv1.CustomResourceDefinitionVersion{Schema: other, Served: true}, true, false},
+		"of another name, not here": {apiextensionsv1.CustomResourceDefinitionVersion{Name: "v9", Schema: preserving}, false, false},
+	} {
+		t.Run(title, func(t *testing.T) {
+			if test.version.Name == "" {
+				test.version.Name = "v1alpha1"
+			}
+			c := crd.CRD{CustomResourceDefinition: &apiextensionsv1.CustomResourceDefinition{}}
+			c.Annotations = map[string]string{lifecycle.RescuedAnnotation: "v1alpha1"}
+			if test.marked {
+				c.Annotations[lifecycle.RehearsalAnnotation("v1alpha1")] = "served"
+			}
+			c.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{test.version}
+			if got := slices.Equal(lifecycle.Rescued(c), []string{"v1alpha1"}); got != test.want {
+				t.Errorf("got %q", lifecycle.Rescued(c))
+			}
+		})
 	}
 }

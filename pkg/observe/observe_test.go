@@ -149,7 +149,7 @@ func TestCount(t *testing.T) {
 			&fakeCluster{countErr: conversion("v1alpha1")}, widgets("v1beta1"), 0,
 			"objects are stored at v1alpha1, which spec.versions of widgets.example.com no longer has: they are intact, but cannot be read: " +
 				"kubectl crdver rescue widgets.example.com (adds v1alpha1 again, rewrites the objects, and removes it; -f MANIFEST, with a " +
-				"manifest that still has v1alpha1, gives it the schema it had)",
+				"manifest that still has v1alpha1, tells beforehand which fields would be lost)",
 			"v1beta1",
 		},
 	} {

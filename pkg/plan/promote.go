@@ -115,6 +115,7 @@ func (b *builder) addVersion() error {
 		Reversible: true,
 		Undo:       b.command("retire", version),
 	})
+	b.unrescue(version)
 	return nil
 }
 
@@ -133,6 +134,7 @@ func (b *builder) serve(version string) {
 	step.Why = fmt.Sprintf("%s is not served: clients cannot use it", version)
 	step.Undo = fmt.Sprintf("kubectl crdver retire %s --until unserve %s", version, b.state.CRD.Name)
 	b.add(step)
+	b.unrescue(version)
 }
 
 // rehearse dry-runs the no-op patch on live objects before anything depends on it.

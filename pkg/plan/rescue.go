@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/apiversion"
@@ -17,6 +16,7 @@ func (b *builder) rescue() error {
 	missing := b.state.Lost()
 	versions := append(lifecycle.Rescued(b.state.CRD), missing...)
 	b.corruptGate()
+	b.leaveAlone()
 	if len(versions) == 0 {
 		b.unreadGate()
 		return nil
@@ -24,9 +24,7 @@ func (b *builder) rescue() error {
 	apiversion.Sort(versions)
 	for _, version := range versions {
 		if slices.Contains(missing, version) {
-			if err := b.addMissing(version); err != nil {
-				return err
-			}
+			b.addMissing(version)
 		}
 	}
 	b.listStored(versions)
@@ -37,7 +35,6 @@ func (b *builder) rescue() error {
 	}
 	for _, version := range versions {
 		b.remove(version)
-		b.forget(version)
 	}
 	if len(missing) > 0 {
 		b.warn("the server names what it cannot read a few at a time: if objects are stored at still other versions that are missing, " +
@@ -83,10 +80,9 @@ func (b *builder) unreadGate() {
 
 // addMissing adds a version again, unserved, and notes in the same patch that it
 // is here for a rescue only.
-func (b *builder) addMissing(version string) error {
-	entry, source, why := b.definition(version)
-	entry.Name, entry.Served, entry.Storage = version, false, false
-	entry.Deprecated, entry.DeprecationWarning = false, nil
+func (b *builder) addMissing(version string) {
+	entry := definition(version)
+	b.tellLosses(version)
 	b.after.Spec.Versions = append(b.after.Spec.Versions, entry)
 	patch := AddVersion(entry)
 	old := b.after.Annotations[lifecycle.RescuedAnnotation]
@@ -103,13 +99,14 @@ func (b *builder) addMissing(version string) error {
 		Action:  v1alpha1.ActionAdd,
 		Version: version,
 		Title:   fmt.Sprintf("add %s to spec.versions again, unserved", version),
-		Why:     fmt.Sprintf("objects are stored at %s: with it they can be read again; its schema is %s: %s", version, source, why),
+		Why: fmt.Sprintf("objects are stored at %s: with it they can be read again; its schema is %s: "+
+			"nothing is dropped nor defaulted when an object is read, so that the schema of the storage version alone decides", version, keepsAll),
 		Preconditions: []v1alpha1.Precondition{{
 			ID: "absent", Description: fmt.Sprintf("%s is not in spec.versions", version), Status: v1alpha1.PreconditionMet,
 		}},
 		Patch: patch,
 		Changes: []v1alpha1.Change{
-			{Path: fmt.Sprintf("spec.versions[%s]", version), To: "served: false, storage: false, " + source},
+			{Path: fmt.Sprintf("spec.versions[%s]", version), To: "served: false, storage: false, " + keepsAll},
 			{Path: fmt.Sprintf("metadata.annotations[%s]", lifecycle.RescuedAnnotation), From: quote(old), To: quote(names)},
 		},
 		Verify: []v1alpha1.Check{{
@@ -118,7 +115,6 @@ func (b *builder) addMissing(version string) error {
 		Reversible: true,
 		Undo:       "running rescue to its end removes it",
 	})
-	return nil
 }
 
 // listStored makes status.storedVersions say the truth, so that the server keeps
@@ -196,9 +192,12 @@ func (b *builder) showLosses(versions []string) {
 // serveAgain serves a version for the rehearsal.
 func (b *builder) serveAgain(version string) {
 	if _, entry := b.index(version); entry.Served {
+		b.warn("%s is still served for the rehearsal of an earlier run, and is unserved and removed by this one; if clients need it: %s",
+			version, b.command("restore", version))
 		return
 	}
 	step := b.serving(version, true)
+	b.annotate(&step, lifecycle.RehearsalAnnotation(version), "served")
 	if old := b.state.KubectlDefault; old != "" && apiversion.Compare(version, old) > 0 {
 		b.warn("while %s is served for the rehearsal it is what kubectl uses by default, not %s (--serve=false does without)", version, old)
 	}
@@ -215,6 +214,7 @@ func (b *builder) unserveAgain(version string) {
 		return
 	}
 	step := b.serving(version, false)
+	b.unmark(&step, lifecycle.RehearsalAnnotation(version))
 	blockers := b.state.MayOrphan([]string{version}, b.intent.AllowOwnerReferences)
 	for k := range blockers {
 		blockers[k].Resolve += ", or --serve=false"
@@ -227,24 +227,4 @@ func (b *builder) unserveAgain(version string) {
 	}
 	step.Preconditions = b.noReferences(version, blockers)
 	b.add(step)
-}
-
-// forget takes the version out of the annotation, in the patch that removes it.
-func (b *builder) forget(version string) {
-	step := &b.plan.Steps[len(b.plan.Steps)-1]
-	old := b.after.Annotations[lifecycle.RescuedAnnotation]
-	names := slices.DeleteFunc(strings.Split(old, ","), func(name string) bool { return name == version || b.after.Version(name) == nil })
-	operation := unannotate(lifecycle.RescuedAnnotation)
-	rest := strings.Join(names, ",")
-	if rest != "" {
-		operation = Annotate(lifecycle.RescuedAnnotation, rest)
-	}
-	step.Patch.Body = append(step.Patch.Body, operation)
-	step.Changes = append(step.Changes, v1alpha1.Change{
-		Path: fmt.Sprintf("metadata.annotations[%s]", lifecycle.RescuedAnnotation), From: quote(old), To: quote(rest),
-	})
-	b.after.Annotations[lifecycle.RescuedAnnotation] = rest
-	if rest == "" {
-		delete(b.after.Annotations, lifecycle.RescuedAnnotation)
-	}
 }

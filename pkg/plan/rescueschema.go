@@ -1,58 +1,67 @@
 package plan
 
 import (
-	"encoding/json"
-
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/crdver/kubectl-crdver/pkg/schema"
 )
 
-// lastApplied is the annotation in which "kubectl apply" keeps the manifest.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+// keepsAll says what the schema of a version that a rescue adds is like.
+const keepsAll = "one that keeps every field"
 
-// definition returns the entry of spec.versions for a version that is missing,
-// where it comes from, and why that one. The server prunes and defaults an object
-// with the schema of the version that it is persisted at as soon as it reads it,
-// and with that of the version of the request afterwards. So the added schema can
-// only take away: one that keeps everything leaves it to the storage version's,
-// and to the rehearsal, what is lost.
-func (b *builder) definition(version string) (entry apiextensionsv1.CustomResourceDefinitionVersion, source, why string) {
-	for _, given := range b.intent.Definitions {
-		if given.Name == version {
-			return *given.DeepCopy(), "from " + b.intent.DefinitionSource,
-				"as asked for with -f; what it lacks is dropped when an object is read, and its defaults are added, before anything can compare"
-		}
-	}
-	if entry := b.history(version); entry != nil && !b.intent.Preserve {
-		return *entry, "that of the last-applied manifest",
-			"kubectl apply left it in an annotation of the CRD; what it lacks was never stored (--preserve keeps every field, too)"
-	}
-	if b.intent.DefinitionSource != "" && !b.intent.Preserve {
-		b.warn("%s has no version %s of %s: the version gets a schema that keeps every field", b.intent.DefinitionSource, version, b.state.CRD.Name)
-	}
+// definition returns the entry of spec.versions for a version that is missing.
+// The server prunes and defaults an object with the schema of the version that it
+// is persisted at as soon as it reads it, and with that of the version of the
+// request afterwards. So the added schema can only take away, unseen by any
+// rehearsal. No manifest, old or last applied, proves which fields were stored: the
+// schema may have been patched since. One that keeps everything leaves it to the
+// storage version's, and to the rehearsal, what is lost; and it goes with the version.
+func definition(version string) apiextensionsv1.CustomResourceDefinitionVersion {
 	keep := true
-	entry.Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-		Type: "object", XPreserveUnknownFields: &keep,
-	}}
-	why = "nobody knows the one it had"
-	if b.intent.Preserve {
-		why = "as asked for with --preserve"
+	return apiextensionsv1.CustomResourceDefinitionVersion{
+		Name: version,
+		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+			Type: "object", XPreserveUnknownFields: &keep,
+		}},
 	}
-	return entry, "one that keeps every field", why +
-		"; it drops nothing and adds nothing when an object is read, so that the schema of the storage version alone decides"
 }
 
-// history returns the version as the last manifest had it that was applied with
-// kubectl, or nil. managedFields tell no schemas: spec.versions is atomic.
-func (b *builder) history(version string) *apiextensionsv1.CustomResourceDefinitionVersion {
-	var applied apiextensionsv1.CustomResourceDefinition
-	text := b.state.CRD.Annotations[lastApplied]
-	if text == "" || json.Unmarshal([]byte(text), &applied) != nil || applied.APIVersion != apiextensionsv1.SchemeGroupVersion.String() {
+// tellLosses says which fields the manifest of -f gives a version that the storage
+// version's schema lacks: before the version is there, nobody can look at objects.
+// A webhook may bring such fields elsewhere.
+func (b *builder) tellLosses(version string) {
+	source := b.intent.DefinitionSource
+	if source == "" {
+		return
+	}
+	for _, given := range b.intent.Definitions {
+		if given.Name != version {
+			continue
+		}
+		b.warn("%s tells which fields %s had, and is not used as its schema: what that lacks would be dropped before anything can compare, "+
+			"and its defaults are not added; to bring %[2]s back with it: kubectl crdver restore %[2]s %[3]s -f MANIFEST",
+			source, version, b.state.CRD.Name)
+		if fields := b.lacks(given); len(fields) > 0 && !b.state.Webhook() {
+			b.warn("the schema of %s lacks fields that %s has in %s: %s; what objects have there is lost by any rewrite",
+				b.state.Storage, version, source, join(fields))
+		}
+		return
+	}
+	b.warn("%s has no version %s of %s: it tells nothing about its fields", source, version, b.state.CRD.Name)
+}
+
+// lacks returns the fields of a definition that the storage version's schema lacks;
+// none where upstream's code cannot read one of the two.
+func (b *builder) lacks(given apiextensionsv1.CustomResourceDefinitionVersion) []string {
+	c := b.state.CRD.DeepCopy()
+	c.Spec.Versions = append(c.Spec.Versions, *given.DeepCopy())
+	had, err := schema.ForVersion(c, given.Name)
+	if err != nil {
 		return nil
 	}
-	for i := range applied.Spec.Versions {
-		if v := &applied.Spec.Versions[i]; v.Name == version && v.Schema != nil {
-			return v
-		}
+	has, err := schema.ForVersion(c, b.state.Storage)
+	if err != nil {
+		return nil
 	}
-	return nil
+	return has.Missing(had)
 }

@@ -125,6 +125,7 @@ func (b *builder) leaving(version string) []v1alpha1.Blocker {
 // unserve sets served: false.
 func (b *builder) unserve(version string, blockers []v1alpha1.Blocker) {
 	b.add(b.unserveStep(version, blockers))
+	b.unrescue(version)
 }
 
 func (b *builder) unserveStep(version string, blockers []v1alpha1.Blocker) v1alpha1.Step {
@@ -201,4 +202,5 @@ func (b *builder) remove(version string) {
 		Reversible: false,
 		Undo:       fmt.Sprintf("kubectl crdver restore %s -f MANIFEST %s (from a manifest that still has it)", version, b.state.CRD.Name),
 	})
+	b.unrescue(version)
 }

@@ -103,13 +103,13 @@ func TestRescueFromTheWrongManifest(t *testing.T) {
 			b.wantUnwritten(t, before)
 		})
 	}
-	// The right CRD without the version is used for what it has: nothing.
+	// The right CRD without the version tells nothing.
 	text, err := yaml.Marshal(crontabs(group, "v1", "v1alpha7"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := b.must(t, 0, "rescue", name, "-f", writeFile(t, "crd.yaml", text), "--yes")
-	contains(t, got.stderr, "has no version v1alpha1 of "+name+": the version gets a schema that keeps every field")
+	contains(t, got.stderr, "has no version v1alpha1 of "+name+": it tells nothing about its fields")
 	b.wantVersions(t, name, []string{"v1 storage"}, []string{"v1"})
 	b.wantContents(t, group, contents)
 }

@@ -110,12 +110,9 @@ type Intent struct {
 	Definition *apiextensionsv1.CustomResourceDefinitionVersion `json:"definition,omitempty"`
 	// DefinitionSource is the manifest it was read from.
 	DefinitionSource string `json:"definitionSource,omitempty"`
-	// Definitions are the spec.versions entries that a rescue may add, from the
-	// manifest DefinitionSource.
+	// Definitions are the spec.versions entries of versions that a rescue may add, from
+	// the manifest DefinitionSource: they tell which fields may be lost.
 	Definitions []apiextensionsv1.CustomResourceDefinitionVersion `json:"definitions,omitempty"`
-	// Preserve makes a rescue add versions that keep every field, whatever is known
-	// of the schema they had.
-	Preserve bool `json:"preserve,omitempty"`
 	// Unserved makes a rescue not serve the versions for the rehearsal: what the
 	// rewrite loses cannot be seen then.
 	Unserved bool `json:"unserved,omitempty"`
