@@ -79,7 +79,7 @@ func TestPlanCountsWhatIsSelected(t *testing.T) {
 		}
 	}
 	text := b.must(t, 0, "migrate", name, "-n", "a", "--dry-run=server").stdout
-	contains(t, text, "storedVersions [v1beta1, v1], 20 objects", "rewrite the objects in the namespace a at v1", "about 5 objects of 20")
+	contains(t, text, "storedVersions [v1beta1, v1], 20 objects", "rewrite the objects in the namespace a at v1", "about 5 of 20 objects")
 	// All of them are counted where all are rewritten.
 	if s := b.planned(t, 0, "migrate", name, "--dry-run=server").Summary; s.Objects == nil || *s.Objects != n || s.Total != nil {
 		t.Errorf("summary of all: %+v", s)
