@@ -47,7 +47,7 @@ func Build(state lifecycle.State, cluster v1alpha1.ClusterIdentity, intent v1alp
 	case v1alpha1.VerbRestore:
 		err = b.restore()
 	case v1alpha1.VerbRescue:
-		err = b.rescue()
+		b.rescue()
 	case v1alpha1.VerbBrownout:
 		err = b.brownout()
 	default:

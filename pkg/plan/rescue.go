@@ -12,14 +12,14 @@ import (
 // rescue plans: every object readable and persisted at the storage version,
 // where some are persisted at versions that spec.versions does not have (fact 1).
 // The versions are added for as long as it takes.
-func (b *builder) rescue() error {
+func (b *builder) rescue() {
 	missing := b.state.Lost()
 	versions := append(lifecycle.Rescued(b.state.CRD), missing...)
 	b.corruptGate()
 	b.leaveAlone()
 	if len(versions) == 0 {
 		b.unreadGate()
-		return nil
+		return
 	}
 	apiversion.Sort(versions)
 	for _, version := range versions {
@@ -40,7 +40,6 @@ func (b *builder) rescue() error {
 		b.warn("the server names what it cannot read a few at a time: if objects are stored at still other versions that are missing, " +
 			"the run stops once these are there, and the next one adds those")
 	}
-	return nil
 }
 
 // corruptGate blocks on objects that are not stored at a missing version: no list

@@ -270,7 +270,7 @@ func TestPreflightLooksAtUnservedVersionsInManagedFields(t *testing.T) {
 				"spec": map[string]any{"image": image},
 			},
 		}, metav1.ApplyOptions{FieldManager: version + "-applier", Force: true})
-		return err //nolint:wrapcheck // It is looked at.
+		return err
 	}
 	if err := apply("v1beta1", "one"); err != nil {
 		t.Fatal(err)
