@@ -164,7 +164,7 @@ func testBrownoutClients(t *testing.T, bed *testbed.Full) {
 		t.Errorf("curl at v1beta1: %d", code)
 	}
 	r = <-done
-	r.want(t, 2, "failed: user system:serviceaccount:default:curl-user, curl/8.5.0: 1 requests, read", "v1beta1 is served again")
+	r.want(t, 2, "failed: user system:serviceaccount:default:curl-user, curl/8.5.0: 1 request, read", "v1beta1 is served again")
 	r.lacks(t, "alice-operator")
 }
 
