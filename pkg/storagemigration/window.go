@@ -107,11 +107,16 @@ func (w *window) fault(sent, now time.Time) {
 		return
 	}
 	w.step, w.quiet = max(1, w.step/2), 0
-	w.halve(now)
+	w.halve(now, 1)
 }
 
-func (w *window) halve(now time.Time) {
-	w.limit, w.reduced = max(1, w.limit/2), now
+// ease halves the window without a fault. It does not go below where it started:
+// there, the time of a request tells of the disk and of chance, and a server that has
+// too much to do with so few says so.
+func (w *window) ease(now time.Time) { w.halve(now, min(firstWindow, w.limit)) }
+
+func (w *window) halve(now time.Time, least int) {
+	w.limit, w.reduced = max(least, w.limit/2), now
 	w.now = span{began: now, limit: w.limit}
 	// What the rounds were like before this is no measure any more: a server that
 	// became slow for another reason would have the window halved down to 1.
@@ -145,14 +150,14 @@ func (w *window) judge(last span, now time.Time) {
 	faster := w.faster()
 	switch {
 	case w.slow > 1: // Once may be a hiccup.
-		w.halve(now)
+		w.ease(now)
 	case w.slow == 1:
 	case faster && w.limit < w.most:
 		w.grow()
 	case !faster:
 		if w.still++; w.still > stillRounds {
 			// The server has no more to give. Perhaps it gives as much with less.
-			w.halve(now)
+			w.ease(now)
 		}
 	}
 }

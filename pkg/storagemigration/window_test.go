@@ -224,6 +224,32 @@ func TestWindowMakesTheMostOfAnUnsteadyServer(t *testing.T) {
 	}
 }
 
+// TestWindowStaysWhereItStarted has a server whose answers take any time: only faults
+// make the window smaller than it was at the beginning.
+func TestWindowStaysWhereItStarted(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // The same for each run.
+	s := newSimulation(newWindow(0, 128))
+	s.answer = func(int) (time.Duration, bool) {
+		return time.Duration(random.ExpFloat64() * float64(20*time.Millisecond)), false
+	}
+	smallest := 128
+	for range 3000 {
+		s.run(20 * time.Millisecond)
+		smallest = min(smallest, s.window.limit)
+	}
+	if smallest < firstWindow {
+		t.Errorf("the window went down to %d", smallest)
+	}
+	for range 10 {
+		s.now = s.now.Add(time.Second)
+		s.window.fault(s.now, s.now)
+	}
+	if s.window.limit != 1 {
+		t.Errorf("after ten faults it is %d", s.window.limit)
+	}
+}
+
 func TestWindowIsHalvedByRisingLatency(t *testing.T) {
 	t.Parallel()
 	slow := 0
