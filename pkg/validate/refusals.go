@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/crdver/kubectl-crdver/pkg/crd"
@@ -54,6 +55,11 @@ func Internal(c crd.CRD) (*apiextensions.CustomResourceDefinition, error) {
 	err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(defaulted, internal, nil)
 	if err != nil {
 		return nil, fmt.Errorf("converting the CRD %s to the internal version: %w", c.Name, err)
+	}
+	if managedfields.ValidateManagedFields(internal.ManagedFields) != nil {
+		// The server goes on without those that it cannot read, before it validates:
+		// [{}] is the way to clear them (FieldManager.Update in apimachinery).
+		internal.ManagedFields = nil
 	}
 	return internal, nil
 }
