@@ -5,6 +5,15 @@ import "time"
 const (
 	// firstWindow is where an adaptive pass starts.
 	firstWindow = 8
+	// modestWindow is what every API server takes: a sixth of the 200 writes at a time
+	// that one allows by default (--max-mutating-requests-inflight), before priority
+	// and fairness divides them. Below it, requests that wait for each other are no
+	// sign of distress: they do because etcd syncs the writes of many at once, which
+	// is what makes more of them cheaper.
+	modestWindow = 32
+	// sluggish is how long a write takes on average where even a modest window is too
+	// much: the project's objective for the slowest in a hundred is a second.
+	sluggish = 500 * time.Millisecond
 	// windowStep is what a round adds to the window while more requests in flight
 	// bring more objects a second. At a round trip of 20 ms it takes half a second
 	// to come from the first window to the default ceiling.
@@ -110,10 +119,8 @@ func (w *window) fault(sent, now time.Time) {
 	w.halve(now, 1)
 }
 
-// ease halves the window without a fault. It does not go below where it started:
-// there, the time of a request tells of the disk and of chance, and a server that has
-// too much to do with so few says so.
-func (w *window) ease(now time.Time) { w.halve(now, min(firstWindow, w.limit)) }
+// ease halves the window without a fault, but not below the least.
+func (w *window) ease(now time.Time, least int) { w.halve(now, min(least, w.limit)) }
 
 func (w *window) halve(now time.Time, least int) {
 	w.limit, w.reduced = max(least, w.limit/2), now
@@ -131,7 +138,11 @@ func (w *window) settle() {
 
 func (w *window) grow() {
 	w.smaller = append(w.smaller, w.here)
-	w.limit = min(w.most, w.limit+w.step)
+	step := w.step
+	if w.limit < modestWindow && step == windowStep { // No fault lately.
+		step = max(step, min(w.limit, modestWindow-w.limit))
+	}
+	w.limit = min(w.most, w.limit+step)
 	w.settle()
 }
 
@@ -143,21 +154,28 @@ func (w *window) judge(last span, now time.Time) {
 	if last.busy < last.limit {
 		return // Something else holds the pass back: the window does not.
 	}
-	if w.slow++; !w.queued(last) {
+	// How small a window that is not faster than others may become. Below the first
+	// one, the time of a request tells of the disk and of chance, and a server that
+	// has too much to do with so few says so.
+	least := modestWindow
+	if last.mean() > sluggish {
+		least = firstWindow
+	}
+	if w.slow++; last.limit <= least || !w.queued(last) {
 		w.slow = 0
 	}
 	w.add(last)
-	faster := w.faster()
+	faster := w.limit < least || w.faster()
 	switch {
 	case w.slow > 1: // Once may be a hiccup.
-		w.ease(now)
+		w.ease(now, least)
 	case w.slow == 1:
 	case faster && w.limit < w.most:
 		w.grow()
 	case !faster:
 		if w.still++; w.still > stillRounds {
 			// The server has no more to give. Perhaps it gives as much with less.
-			w.ease(now)
+			w.ease(now, least)
 		}
 	}
 }
