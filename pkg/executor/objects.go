@@ -365,11 +365,11 @@ func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepRepor
 			return body, !needed, err
 		}
 		pass, err := storagemigration.Pass(ctx, r.objects(), options)
-		rewritten, retries := total.Rewritten, total.Retries
+		rewritten, retries, lost := total.Rewritten, total.Retries, total.ManagersLost
 		total = pass.Counts
 		// What an earlier pass rewrote this one found current.
 		total.Current = max(0, total.Current-rewritten)
-		total.Rewritten, total.Retries = total.Rewritten+rewritten, total.Retries+retries
+		total.Rewritten, total.Retries, total.ManagersLost = total.Rewritten+rewritten, total.Retries+retries, total.ManagersLost+lost
 		result.Failures, result.FailureGroups = pass.Failures, pass.Groups
 		if err != nil {
 			return fmt.Errorf("moving managedFields entries: %w", err)

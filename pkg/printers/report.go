@@ -109,6 +109,9 @@ func Counts(c v1alpha1.ObjectCounts) string {
 	if len(parts) > 0 {
 		line += ": " + strings.Join(parts, ", ")
 	}
+	if c.ManagersLost > 0 {
+		line += fmt.Sprintf(", of which %d lost managers in metadata.managedFields", c.ManagersLost)
+	}
 	if c.Retries > 0 {
 		line += fmt.Sprintf(" (%s sent again)", Plural(c.Retries, "request"))
 	}

@@ -18,6 +18,13 @@ import (
 // megabyte of annotations exist; 500 of them would break the memory budget.
 const pageBytes = 4 << 20
 
+// firstPageSize is that of the first page: the server needs a tenth of a second and
+// more to read a full one, and until it is there nothing can be rewritten.
+const firstPageSize = 50
+
+// pageGrowth is by how much the next page may be larger.
+const pageGrowth = 4
+
 // minPageSize keeps the number of requests bearable when objects are that large.
 const minPageSize = 25
 
@@ -57,7 +64,7 @@ func (p *pass) list(run, requests context.Context, queue chan<- listed, namespac
 	options := cluster.PageOptions{
 		Namespace:     namespace,
 		LabelSelector: p.options.LabelSelector,
-		Limit:         p.options.PageSize,
+		Limit:         min(p.options.PageSize, firstPageSize),
 	}
 	if p.bandwidth != nil {
 		options.Limit = min(options.Limit, minPageSize) // Until it is known how large the objects are.
@@ -236,7 +243,7 @@ func (p *pass) nextLimit(limit int64, page *metav1.PartialObjectMetadataList) in
 		most = min(most, int64(float64(p.options.MaxBandwidth)*burst))
 	}
 	perObject := max(1, int64(page.Size()/len(page.Items)))
-	return min(p.options.PageSize, max(minPageSize, most/perObject))
+	return min(p.options.PageSize, pageGrowth*limit, max(minPageSize, most/perObject))
 }
 
 // slim copies what the no-op patch and a report need of an object.
@@ -246,5 +253,6 @@ func slim(object *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 		Name:            object.Name,
 		UID:             object.UID,
 		ResourceVersion: object.ResourceVersion,
+		ManagedFields:   managersOnly(object.ManagedFields),
 	}}
 }

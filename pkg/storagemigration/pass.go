@@ -30,7 +30,7 @@ func NoOpPatch(object *metav1.PartialObjectMetadata) (body []byte, skip bool, er
 // happens to single objects is in the result, not in the error.
 func Pass(ctx context.Context, objects cluster.Objects, options PassOptions) (PassResult, error) {
 	slim := options.Patch == nil && options.Observe == nil
-	p := &pass{objects: objects, options: options.withDefaults(), slim: slim, breaker: newBreaker()}
+	p := &pass{objects: objects, options: options.withDefaults(), slim: slim, noOp: options.Patch == nil, breaker: newBreaker()}
 	if p.options.Patch == nil {
 		p.options.Patch = NoOpPatch
 	}
@@ -89,6 +89,8 @@ type pass struct {
 	watermark watermark
 	// slim says that nobody needs more of an object than its name and versions.
 	slim bool
+	// noOp says that the patches change nothing, so that the managers stay the same.
+	noOp bool
 	// stop ends the pass early, for a reason.
 	stop context.CancelCauseFunc
 
@@ -209,6 +211,7 @@ func (p *pass) rewrite(run, requests context.Context, object *metav1.PartialObje
 	case err == nil && (p.options.DryRun || patched.ResourceVersion == object.ResourceVersion):
 		p.count(object, OutcomeCurrent, nil) // Fact 4.
 	case err == nil:
+		p.compareManagers(object, patched)
 		p.count(object, OutcomeRewritten, nil)
 	case isInterrupted(err):
 		return false // Nobody knows what the server did; the object has no outcome.

@@ -102,6 +102,9 @@ type ObjectCounts struct {
 	Failed int64 `json:"failed"`
 	// Retries is the number of requests that were sent again.
 	Retries int64 `json:"retries"`
+	// ManagersLost is the number of rewritten objects whose metadata.managedFields
+	// lost a manager by it.
+	ManagersLost int64 `json:"managersLost,omitempty"`
 }
 
 // Evidence is the proof that no object is persisted at another version than
