@@ -136,11 +136,12 @@ func (w *window) settle() {
 	w.here, w.quickest, w.slow, w.still = span{limit: w.limit}, 0, 0, 0
 }
 
-func (w *window) grow() {
+// grow makes the window larger, up to what is modest as fast as it can.
+func (w *window) grow(modest int) {
 	w.smaller = append(w.smaller, w.here)
 	step := w.step
-	if w.limit < modestWindow && step == windowStep { // No fault lately.
-		step = max(step, min(w.limit, modestWindow-w.limit))
+	if w.limit < modest && step == windowStep { // No fault lately.
+		step = max(step, min(w.limit, modest-w.limit))
 	}
 	w.limit = min(w.most, w.limit+step)
 	w.settle()
@@ -171,7 +172,7 @@ func (w *window) judge(last span, now time.Time) {
 		w.ease(now, least)
 	case w.slow == 1:
 	case faster && w.limit < w.most:
-		w.grow()
+		w.grow(least)
 	case !faster:
 		if w.still++; w.still > stillRounds {
 			// The server has no more to give. Perhaps it gives as much with less.
