@@ -20,6 +20,7 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/conversion/review"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/roundtrip"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/printers"
 	"github.com/crdver/kubectl-crdver/pkg/source"
@@ -173,7 +174,7 @@ func (o *roundtripOptions) outcome(s v1alpha1.RoundTripSummary) error {
 	case s.Lost > 0, s.Changed > 0, s.Failed > 0, o.strict && s.Appeared > 0:
 		return Pending()
 	case s.Open > 0:
-		return fmt.Errorf("%s stay open: that nothing is lost is not proven", printers.Plural(s.Open, "question"))
+		return fmt.Errorf("%s stay open: that nothing is lost is not proven", english.Plural(s.Open, "question"))
 	}
 	return nil
 }

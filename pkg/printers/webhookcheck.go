@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // WriteWebhookChecks writes the examination of webhooks for people: a table for
@@ -58,12 +59,12 @@ func CheckSummaryLine(s v1alpha1.CheckSummary) string {
 		counts = append(counts, fmt.Sprintf("%d failed", s.Failed))
 	}
 	if s.Warnings > 0 {
-		counts = append(counts, Plural(s.Warnings, "warning"))
+		counts = append(counts, english.Plural(s.Warnings, "warning"))
 	}
 	if s.Skipped > 0 {
 		counts = append(counts, fmt.Sprintf("%d skipped", s.Skipped))
 	}
-	return Plural(s.Webhooks, "webhook") + ": " + strings.Join(counts, ", ")
+	return english.Plural(s.Webhooks, "webhook") + ": " + strings.Join(counts, ", ")
 }
 
 // WebhookCheckCases returns the checks as tests.

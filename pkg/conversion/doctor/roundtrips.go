@@ -13,6 +13,7 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/conversion"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/review"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 const (
@@ -189,7 +190,7 @@ func note(into map[[2]string]*v1alpha1.FieldDifference, path, change, name strin
 
 // tellTrip adds the checks of one pair of versions.
 func (e *examination) tellTrip(t *trip) {
-	what := fmt.Sprintf("%s to %s and back, %s", t.from, t.to, objectsText(int(t.objects)))
+	what := fmt.Sprintf("%s to %s and back, %s", t.from, t.to, english.Plural(t.objects, "object"))
 	if t.made {
 		what += " made up from the schema"
 	}
@@ -236,7 +237,7 @@ func sorted(found map[[2]string]*v1alpha1.FieldDifference) []v1alpha1.FieldDiffe
 func pathsText(found []v1alpha1.FieldDifference) string {
 	var texts []string
 	for _, d := range found {
-		texts = append(texts, fmt.Sprintf("%s %s in %s (%s)", d.Change, d.Path, objectsText(int(d.Objects)), strings.Join(d.Examples, ", ")))
+		texts = append(texts, fmt.Sprintf("%s %s in %s (%s)", d.Change, d.Path, english.Plural(d.Objects, "object"), strings.Join(d.Examples, ", ")))
 	}
 	return few(texts)
 }
