@@ -174,7 +174,7 @@ func (o *roundtripOptions) outcome(s v1alpha1.RoundTripSummary) error {
 	case s.Lost > 0, s.Changed > 0, s.Failed > 0, o.strict && s.Appeared > 0:
 		return Pending()
 	case s.Open > 0:
-		return fmt.Errorf("%s stay open: that nothing is lost is not proven", english.Plural(s.Open, "question"))
+		return fmt.Errorf("%s: that nothing is lost is not proven", english.Plural(s.Open, "open question"))
 	}
 	return nil
 }
