@@ -16,7 +16,6 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
-	"github.com/crdver/kubectl-crdver/pkg/conversion"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/review"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/roundtrip"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
@@ -293,7 +292,7 @@ func (o *roundtripOptions) document(report *v1alpha1.RoundTripReport) printers.D
 		More: map[string]func(io.Writer) error{
 			formatJUnit: func(w io.Writer) error {
 				return printers.WriteJUnit(w, "kubectl crdver", printers.RoundTripCases(report, func(d v1alpha1.RoundTripDifference) bool {
-					return d.Change != conversion.ChangeAppeared || o.strict
+					return d.Change != v1alpha1.ChangeAppeared || o.strict
 				}))
 			},
 		},

@@ -46,7 +46,7 @@ func MayLose(intent v1alpha1.Intent, c *apiextensionsv1.CustomResourceDefinition
 func differencesOf(loss schema.VersionLoss) []v1alpha1.FieldDifference {
 	var differences []v1alpha1.FieldDifference
 	for _, path := range loss.Fields {
-		differences = append(differences, v1alpha1.FieldDifference{Path: path, Change: "lost"})
+		differences = append(differences, v1alpha1.FieldDifference{Path: path, Change: v1alpha1.ChangeLost})
 	}
 	return differences
 }

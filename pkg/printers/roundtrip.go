@@ -106,7 +106,7 @@ func pairVerdict(pair v1alpha1.RoundTripPair, generated int64) string {
 		}
 	}
 	var parts []string
-	for _, change := range []string{"lost", "changed", "appeared", "accepted"} {
+	for _, change := range []string{v1alpha1.ChangeLost, v1alpha1.ChangeChanged, v1alpha1.ChangeAppeared, "accepted"} {
 		if counts[change] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[change], change))
 		}
@@ -167,7 +167,7 @@ func differencesTable(found []v1alpha1.RoundTripDifference, wide bool) Table {
 func forGood(item v1alpha1.RoundTrip, pair v1alpha1.RoundTripPair) string {
 	for _, d := range pair.Differences {
 		switch {
-		case d.Change != "lost" || d.Stage != v1alpha1.StagePruning || d.Accepted:
+		case d.Change != v1alpha1.ChangeLost || d.Stage != v1alpha1.StagePruning || d.Accepted:
 		case d.Version == item.StorageVersion:
 			return "any write of an object makes this final, a no-op patch and a storage migration, too; metadata.generation does not tell"
 		default:

@@ -139,7 +139,7 @@ func (e *examination) compare(ctx context.Context, t *trip, object, converted, b
 	}
 	for _, d := range pure {
 		// What appears and is not in the schema is dropped at once.
-		appears := d.Change == conversion.ChangeAppeared
+		appears := d.Change == v1alpha1.ChangeAppeared
 		if !stash(d) && (!appears || slices.ContainsFunc(kept, same(d))) {
 			note(t.found, d.Path, d.Change, name)
 		}
@@ -150,7 +150,7 @@ func (e *examination) compare(ctx context.Context, t *trip, object, converted, b
 		return
 	}
 	for _, path := range paths {
-		note(t.left, path, conversion.ChangeLost, name)
+		note(t.left, path, v1alpha1.ChangeLost, name)
 	}
 	again, refusal := e.convert(ctx, []map[string]any{pruned}, t.from)
 	if refusal != "" {
@@ -171,7 +171,7 @@ func same(d conversion.Difference) func(conversion.Difference) bool {
 // stash reports whether a difference is an annotation that appeared: webhooks
 // keep in them what another version cannot express.
 func stash(d conversion.Difference) bool {
-	return d.Change == conversion.ChangeAppeared && strings.HasPrefix(d.Path, "metadata.annotations")
+	return d.Change == v1alpha1.ChangeAppeared && strings.HasPrefix(d.Path, "metadata.annotations")
 }
 
 func note(into map[[2]string]*v1alpha1.FieldDifference, path, change, name string) {
@@ -201,7 +201,7 @@ func (e *examination) tellTrip(t *trip) {
 			result = v1alpha1.CheckWarning // It may refuse them with good reason.
 		}
 		e.semantics(checkRoundTrip, result, fmt.Sprintf("%s: %d not converted, %s (%s)", what, len(t.refused), t.refusal, few(t.refused)), found)
-	case slices.ContainsFunc(found, func(d v1alpha1.FieldDifference) bool { return d.Change != conversion.ChangeAppeared }):
+	case slices.ContainsFunc(found, func(d v1alpha1.FieldDifference) bool { return d.Change != v1alpha1.ChangeAppeared }):
 		e.semantics(checkRoundTrip, v1alpha1.CheckFailed, what+": "+pathsText(found), found)
 	case len(found) > 0:
 		e.semantics(checkRoundTrip, v1alpha1.CheckWarning, what+": "+pathsText(found), found)
