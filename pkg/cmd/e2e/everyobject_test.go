@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"net/http"
 	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -154,30 +153,17 @@ func TestFieldWrittenMeanwhile(t *testing.T) {
 	const group, odd = "meanwhile.example.com", "object-000009"
 	name := b.createCRD(t, narrower(group))
 	b.createObjects(t, group, "v1beta1", 20, "a")
-	proxy, err := testbed.StartProxy(t.Context(), b.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
+	behind, proxy := b.behindProxy(t)
 	var once sync.Once
 	proxy.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		// Once v1 is the storage version, the server drops the field from what clients
 		// write. This is the last moment before.
-		flips := r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/customresourcedefinitions/"+name) &&
-			r.Header.Get("Content-Type") == string(types.JSONPatchType) && r.URL.Query().Get("dryRun") == ""
-		if flips {
+		if patchesCRD(r) && path.Base(r.URL.Path) == name {
 			once.Do(func() { b.setLegacy(t, group, odd) })
 		}
 		next.ServeHTTP(w, r)
 	})
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
-		t.Fatal(err)
-	}
-	got := execute(t.Context(), neverRead{t}, "promote", "v1", name, "--yes", "--kubeconfig", kubeconfig)
-	if got.code != 4 {
-		t.Fatal(got)
-	}
+	got := behind.must(t, 4, "promote", "v1", name, "--yes")
 	for _, text := range []string{"1 object refused", "FieldLoss", "a/" + odd, "a rewrite through v1 would lose or change spec.legacy", "--allow-loss PATH"} {
 		if !strings.Contains(got.stdout+got.stderr, text) {
 			t.Errorf("no %q in %s", text, got)
@@ -268,29 +254,18 @@ func TestSchemaChangesMeanwhile(t *testing.T) {
 	b := start(t, testbed.InProcessOptions{})
 	const group, n = "changing.example.com", 200
 	name := b.scene(t, group, n)
-	proxy, err := testbed.StartProxy(t.Context(), b.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
-	var once sync.Once
+	behind, proxy := b.behindProxy(t)
 	var rewrites atomic.Int64
 	proxy.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/"+testbed.CronTabPlural+"/") && r.URL.Query().Get("dryRun") == "" && rewrites.Add(1) == 60 {
-			once.Do(func() {
-				b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
-					delete(testbed.Version(c, "v1").Schema.OpenAPIV3Schema.Properties["spec"].Properties, "image")
-				})
+		if patchesObject(r) && rewrites.Add(1) == 60 {
+			b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
+				delete(testbed.Version(c, "v1").Schema.OpenAPIV3Schema.Properties["spec"].Properties, "image")
 			})
 		}
 		next.ServeHTTP(w, r)
 	})
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
-		t.Fatal(err)
-	}
-	got := execute(t.Context(), neverRead{t}, "promote", "v1", name, "--yes", "--qps", "10", "--kubeconfig", kubeconfig)
-	if got.code != 3 || !strings.Contains(got.stdout+got.stderr, "somebody changed the CRD while objects were rewritten") {
+	got := behind.must(t, 3, "promote", "v1", name, "--yes", "--qps", "10")
+	if !strings.Contains(got.stdout+got.stderr, "somebody changed the CRD while objects were rewritten") {
 		t.Fatal(got)
 	}
 	if at := rewrites.Load(); at > 150 {
