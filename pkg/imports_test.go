@@ -63,6 +63,7 @@ func arrows() map[string][]string {
 		"pkg/cmd/chaos":      {},
 		"pkg/cmd/fulltest":   {},
 		"pkg/goldenfile":     {},
+		"pkg/mutation":       {},
 		"pkg/testbed":        {},
 		"pkg/bench":          {"pkg/cluster", "pkg/storagemigration"},
 		"cmd/kubectl-crdver": {"pkg/cmd"},
