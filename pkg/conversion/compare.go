@@ -143,29 +143,15 @@ func ignored(path fieldpath.Path) bool {
 func equalScalars(a, b any) bool {
 	switch a := a.(type) {
 	case int64:
-		switch b := b.(type) {
-		case int64:
-			return a == b
-		case float64:
+		if b, ok := b.(float64); ok {
 			return equalNumbers(a, b)
 		}
 	case float64:
-		switch b := b.(type) {
-		case int64:
+		if b, ok := b.(int64); ok {
 			return equalNumbers(b, a)
-		case float64:
-			return a == b
 		}
-	case string:
-		b, ok := b.(string)
-		return ok && a == b
-	case bool:
-		b, ok := b.(bool)
-		return ok && a == b
-	case nil:
-		return b == nil
 	}
-	return false
+	return Same(a, b)
 }
 
 func equalNumbers(i int64, f float64) bool {
