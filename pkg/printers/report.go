@@ -115,11 +115,3 @@ func Counts(c v1alpha1.ObjectCounts) string {
 	}
 	return line
 }
-
-// ObjectName returns "namespace/name", or "name".
-func ObjectName(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
-}

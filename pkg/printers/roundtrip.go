@@ -31,13 +31,13 @@ func WriteRoundTrip(w io.Writer, report *v1alpha1.RoundTripReport, wide bool) er
 		}
 	}
 	if len(report.Items) > 0 {
-		fmt.Fprintf(&out, "\n%s\n", RoundTripLine(report.Summary))
+		fmt.Fprintf(&out, "\n%s\n", roundTripLine(report.Summary))
 	}
 	return written(io.WriteString(w, out.String()))
 }
 
-// RoundTripLine returns the counts of a report in words.
-func RoundTripLine(s v1alpha1.RoundTripSummary) string {
+// roundTripLine returns the counts of a report in words.
+func roundTripLine(s v1alpha1.RoundTripSummary) string {
 	line := fmt.Sprintf("%s, %s: %d lost, %d changed, %d appeared", english.Plural(s.CRDs, "CRD"), taken(s.Objects, s.Generated), s.Lost, s.Changed, s.Appeared)
 	if s.Failed > 0 {
 		line += fmt.Sprintf(", %d failed", s.Failed)

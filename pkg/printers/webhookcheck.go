@@ -28,7 +28,7 @@ func WriteWebhookChecks(w io.Writer, report *v1alpha1.WebhookCheckReport, option
 		}
 		out.WriteString("\n")
 	}
-	fmt.Fprintf(&out, "%s\n", CheckSummaryLine(report.Summary))
+	fmt.Fprintf(&out, "%s\n", checkSummaryLine(report.Summary))
 	if _, err := io.WriteString(w, out.String()); err != nil {
 		return fmt.Errorf("writing the checks: %w", err)
 	}
@@ -52,8 +52,8 @@ func webhookLine(item v1alpha1.CheckedWebhook) string {
 	return line
 }
 
-// CheckSummaryLine returns the counts of checks in words.
-func CheckSummaryLine(s v1alpha1.CheckSummary) string {
+// checkSummaryLine returns the counts of checks in words.
+func checkSummaryLine(s v1alpha1.CheckSummary) string {
 	counts := []string{fmt.Sprintf("%d ok", s.OK)}
 	if s.Failed > 0 {
 		counts = append(counts, fmt.Sprintf("%d failed", s.Failed))
