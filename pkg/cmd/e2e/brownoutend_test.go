@@ -119,7 +119,7 @@ func TestBrownoutServedByOthers(t *testing.T) {
 }
 
 // says waits until a process has written all of some texts.
-func says(t *testing.T, out *lockedBuffer, texts ...string) {
+func says(t *testing.T, out *testbed.Output, texts ...string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		missing := ""
@@ -148,7 +148,7 @@ func TestBrownoutWithoutServer(t *testing.T) {
 	behind, proxy := b.behindProxy(t)
 	down := func(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
 	back := "Whoever gives up has to run: kubectl crdver restore v1beta1 " + name + " --kubeconfig " + behind.kubeconfig
-	begin := func() (*exec.Cmd, *lockedBuffer) {
+	begin := func() (*exec.Cmd, *testbed.Output) {
 		command, out := b.brownoutProcess(t, plugin, behind.kubeconfig, name, "3s")
 		says(t, out, "v1beta1 is not served, ")
 		proxy.StepIn(down)

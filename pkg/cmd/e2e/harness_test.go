@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -76,24 +74,6 @@ func (r neverRead) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// lockedBuffer is written to from several goroutines.
-type lockedBuffer struct {
-	lock   sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.lock.Lock()
-	defer b.lock.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.lock.Lock()
-	defer b.lock.Unlock()
-	return b.buffer.String()
-}
-
 // execute runs the root command with exactly these arguments.
 func execute(ctx context.Context, in io.Reader, args ...string) result {
 	return executeAt(ctx, in, nil, args...)
@@ -110,7 +90,7 @@ func allowInUse(args []string) []string {
 
 // executeAt is execute at the time of a clock; nil for that of the server.
 func executeAt(ctx context.Context, in io.Reader, clock func() time.Time, args ...string) result {
-	var out, errOut lockedBuffer
+	var out, errOut testbed.Output
 	root := cmd.NewRootCommand(genericiooptions.IOStreams{In: in, Out: &out, ErrOut: &errOut}, cmd.WithClock(clock))
 	root.SetArgs(allowInUse(args))
 	err := root.ExecuteContext(ctx)

@@ -103,9 +103,9 @@ func TestSecondRunStops(t *testing.T) {
 }
 
 // migrating starts a promotion in a process of its own, and waits until it rewrites.
-func (b *bed) migrating(t *testing.T, name string) (*exec.Cmd, *lockedBuffer) {
+func (b *bed) migrating(t *testing.T, name string) (*exec.Cmd, *testbed.Output) {
 	t.Helper()
-	var errOut lockedBuffer
+	var errOut testbed.Output
 	run := exec.CommandContext(t.Context(), binary(t), "promote", "v1", name, "--yes", "--qps", "20", "--progress", "json", "--kubeconfig", b.kubeconfig)
 	run.Stderr = &errOut
 	if err := run.Start(); err != nil {
