@@ -67,19 +67,13 @@ func TestEveryObjectIsLookedAt(t *testing.T) {
 		before := b.revisions(t)
 		for _, args := range [][]string{{"promote", "v1", name, "--yes"}, {"promote", "v1", name, "--dry-run=server"}} {
 			got := b.must(t, 3, args...)
-			for _, text := range []string{"Rehearsal: 1200 of 1200 objects", "spec.legacy lost in", "a/" + odd[0]} {
-				if !strings.Contains(got.stdout+got.stderr, text) {
-					t.Errorf("no %q in %s", text, got)
-				}
-			}
+			contains(t, got.stdout+got.stderr, "Rehearsal: 1200 of 1200 objects", "spec.legacy lost in", "a/"+odd[0])
 		}
 		b.wantUnwritten(t, before)
 	}
 	b.wantLegacy(t, group, odd...)
 	got := b.must(t, 3, "promote", "v1", name, "--yes", "--engine", "in-tree")
-	if !strings.Contains(got.stdout+got.stderr, "in-tree") {
-		t.Error(got)
-	}
+	contains(t, got.stdout+got.stderr, "in-tree")
 	// Allowed is allowed; a sample does then.
 	b.must(t, 0, "promote", "v1", name, "--yes", "--allow-loss", "spec.legacy")
 	b.wantStored(t, group, map[string]int{"v1": 1200})
@@ -110,12 +104,10 @@ func TestRehearseAll(t *testing.T) {
 	}
 }
 
-// TestFieldsThatCannotBeSeen has objects stored at a version that is not served,
-// and which has more fields.
-func TestFieldsThatCannotBeSeen(t *testing.T) {
-	t.Parallel()
-	b := start(t, testbed.InProcessOptions{})
-	const group = "unseen.example.com"
+// unseen creates a CRD with five objects in the namespace a that are stored at
+// v1beta1, which is not served any more. object-000003 has spec.legacy.
+func (b *bed) unseen(t *testing.T, group string) string {
+	t.Helper()
 	name := b.createCRD(t, narrower(group))
 	b.createObjects(t, group, "v1beta1", 5, "a")
 	b.setLegacy(t, group, "object-000003")
@@ -123,23 +115,27 @@ func TestFieldsThatCannotBeSeen(t *testing.T) {
 		testbed.SetStorageVersion(c, "v1")
 		testbed.Version(c, "v1beta1").Served = false
 	})
+	return name
+}
+
+// TestFieldsThatCannotBeSeen has objects stored at a version that is not served,
+// and which has more fields.
+func TestFieldsThatCannotBeSeen(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group = "unseen.example.com"
+	name := b.unseen(t, group)
 	before := b.revisions(t)
 	for _, args := range [][]string{{"migrate", name, "--yes"}, {"retire", "v1beta1", name, "--yes"}} {
 		got := b.must(t, 3, args...)
-		for _, text := range []string{"stored at v1beta1, which is not served", "spec.legacy", "kubectl crdver restore v1beta1 " + name, "--allow-loss"} {
-			if !strings.Contains(got.stdout+got.stderr, text) {
-				t.Errorf("no %q in %s", text, got)
-			}
-		}
+		contains(t, got.stdout+got.stderr, "stored at v1beta1, which is not served", "spec.legacy", "kubectl crdver restore v1beta1 "+name, "--allow-loss")
 	}
 	b.wantUnwritten(t, before)
 	b.wantLegacy(t, group, "object-000003")
 	// As it says: once it is served, it can be seen.
 	b.must(t, 0, "restore", "v1beta1", name, "--yes")
 	got := b.must(t, 3, "migrate", name, "--yes")
-	if !strings.Contains(got.stdout+got.stderr, "spec.legacy lost in 1 object: a/object-000003") {
-		t.Error(got)
-	}
+	contains(t, got.stdout+got.stderr, "spec.legacy lost in 1 object: a/object-000003")
 	b.wantLegacy(t, group, "object-000003")
 	b.must(t, 0, "migrate", name, "--yes", "--allow-loss", "spec.legacy")
 	b.wantStored(t, group, map[string]int{"v1": 5})
@@ -164,11 +160,7 @@ func TestFieldWrittenMeanwhile(t *testing.T) {
 		next.ServeHTTP(w, r)
 	})
 	got := behind.must(t, 4, "promote", "v1", name, "--yes")
-	for _, text := range []string{"1 object refused", "FieldLoss", "a/" + odd, "a rewrite through v1 would lose or change spec.legacy", "--allow-loss PATH"} {
-		if !strings.Contains(got.stdout+got.stderr, text) {
-			t.Errorf("no %q in %s", text, got)
-		}
-	}
+	contains(t, got.stdout+got.stderr, "1 object refused", "FieldLoss", "a/"+odd, "a rewrite through v1 would lose or change spec.legacy", "--allow-loss PATH")
 	b.wantLegacy(t, group, odd)
 	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1beta1", "v1"})
 	// The next run finds it before it writes anything.
@@ -194,20 +186,12 @@ func TestFieldsOfATrimmedVersion(t *testing.T) {
 	t.Parallel()
 	b := start(t, testbed.InProcessOptions{})
 	const group = "trimmed.example.com"
-	name := b.createCRD(t, narrower(group))
-	b.createObjects(t, group, "v1beta1", 5, "a")
-	b.setLegacy(t, group, "object-000003")
-	b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
-		testbed.SetStorageVersion(c, "v1")
-		testbed.Version(c, "v1beta1").Served = false
-	})
+	name := b.unseen(t, group)
 	b.patchStored(t, name, "v1")
 	before := b.revisions(t)
 	for _, args := range [][]string{{"migrate", name}, {"promote", "v1", name}, {"retire", "v1beta1", name}} {
 		got := b.must(t, 3, append(args, "--yes")...)
-		if !strings.Contains(got.stdout+got.stderr, "objects may be stored at v1beta1, which is not served") {
-			t.Error(got)
-		}
+		contains(t, got.stdout+got.stderr, "objects may be stored at v1beta1, which is not served")
 	}
 	b.wantUnwritten(t, before)
 	b.wantLegacy(t, group, "object-000003")
@@ -227,9 +211,7 @@ func TestStorageVersionUnserved(t *testing.T) {
 		testbed.Version(c, "v1").Served = false
 	})
 	got := b.must(t, 3, "migrate", name, "--yes")
-	if !strings.Contains(got.stdout+got.stderr, "spec.legacy lost in 1 object: a/"+odd) {
-		t.Error(got)
-	}
+	contains(t, got.stdout+got.stderr, "spec.legacy lost in 1 object: a/"+odd)
 	b.wantLegacy(t, group, odd)
 }
 

@@ -28,13 +28,9 @@ resources:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bed, err := testbed.StartFull(t.Context(), testbed.FullOptions{APIServerArgs: []string{
+	bed := startFull(t, testbed.FullOptions{APIServerArgs: []string{
 		"--encryption-provider-config=" + encryption, "--feature-gates=CBORServingAndStorage=true",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bed.Stop)
 	s := newSubject(t, bed, "open.example.com", 3, "v1beta1", "v1")
 	newSubject(t, bed, "secret.example.com", 2, "v1beta1", "v1")
 	snapshot := filepath.Join(t.TempDir(), "snapshot.db")
