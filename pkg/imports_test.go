@@ -22,18 +22,19 @@ func arrows() map[string][]string {
 	return map[string][]string{
 		apis:                   {},
 		"pkg/apiversion":       {},
+		"pkg/english":          {},
 		"pkg/managedfields":    {},
 		"pkg/schema":           {apis},
 		"pkg/crd":              {apis, "pkg/apiversion"},
 		"pkg/compat":           {apis, "pkg/apiversion", "pkg/crd", "pkg/schema"},
-		"pkg/lifecycle":        {apis, "pkg/apiversion", "pkg/crd"},
-		"pkg/validate":         {apis, "pkg/apiversion", "pkg/crd", "pkg/schema", "pkg/compat", "pkg/lifecycle"},
-		"pkg/preflight":        {apis, "pkg/apiversion", "pkg/crd", "pkg/schema", "pkg/compat", "pkg/lifecycle", "pkg/validate"},
-		"pkg/plan":             {apis, "pkg/apiversion", "pkg/crd", "pkg/schema", "pkg/lifecycle"},
+		"pkg/lifecycle":        {apis, "pkg/apiversion", "pkg/crd", "pkg/english"},
+		"pkg/validate":         {apis, "pkg/apiversion", "pkg/crd", "pkg/english", "pkg/schema", "pkg/compat", "pkg/lifecycle"},
+		"pkg/preflight":        {apis, "pkg/apiversion", "pkg/crd", "pkg/english", "pkg/schema", "pkg/compat", "pkg/lifecycle", "pkg/validate"},
+		"pkg/plan":             {apis, "pkg/apiversion", "pkg/crd", "pkg/english", "pkg/schema", "pkg/lifecycle"},
 		"pkg/manifest":         {apis, "pkg/apiversion", "pkg/crd"},
-		"pkg/printers":         {apis},
+		"pkg/printers":         {apis, "pkg/english"},
 		"pkg/cluster":          {apis},
-		"pkg/storagemigration": {apis, "pkg/cluster"},
+		"pkg/storagemigration": {apis, "pkg/cluster", "pkg/english"},
 		"pkg/storagemigration/intree": {
 			apis, "pkg/cluster",
 		},
@@ -43,7 +44,7 @@ func arrows() map[string][]string {
 		"pkg/conversion":           {apis, "pkg/cluster", "pkg/crd", "pkg/schema"},
 		"pkg/conversion/review":    {apis, "pkg/cluster", "pkg/crd"},
 		"pkg/conversion/roundtrip": {apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/review", "pkg/crd", "pkg/schema"},
-		"pkg/conversion/doctor":    {apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/review", "pkg/crd", "pkg/schema"},
+		"pkg/conversion/doctor":    {apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/review", "pkg/crd", "pkg/english", "pkg/schema"},
 		"pkg/fleet":                {"pkg/lifecycle"},
 		"pkg/source":               {apis, "pkg/cluster", "pkg/crd", "pkg/lifecycle"},
 		"pkg/observe": {
@@ -51,17 +52,18 @@ func arrows() map[string][]string {
 			"pkg/plan", "pkg/preflight", "pkg/usage",
 		},
 		"pkg/executor": {
-			apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/roundtrip", "pkg/crd", "pkg/lifecycle", "pkg/managedfields", "pkg/plan", "pkg/schema",
+			apis, "pkg/cluster", "pkg/conversion", "pkg/conversion/roundtrip", "pkg/crd", "pkg/english", "pkg/lifecycle", "pkg/managedfields", "pkg/plan", "pkg/schema",
 			"pkg/storagemigration", "pkg/storagemigration/intree",
 			"pkg/usage",
 		},
 		"pkg/cmd": {
-			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/etcd", "pkg/executor", "pkg/fleet", "pkg/lifecycle", "pkg/manifest", "pkg/manifestuse", "pkg/observe",
+			apis, "pkg/apiversion", "pkg/cluster", "pkg/conversion", "pkg/conversion/doctor", "pkg/conversion/review", "pkg/conversion/roundtrip", "pkg/crd", "pkg/english", "pkg/etcd", "pkg/executor", "pkg/fleet", "pkg/lifecycle", "pkg/manifest", "pkg/manifestuse", "pkg/observe",
 			"pkg/plan", "pkg/preflight", "pkg/printers", "pkg/schema", "pkg/source", "pkg/usage", "pkg/validate",
 		},
 		"pkg/cmd/chaos":      {},
 		"pkg/cmd/fulltest":   {},
 		"pkg/goldenfile":     {},
+		"pkg/mutation":       {},
 		"pkg/testbed":        {},
 		"pkg/bench":          {"pkg/cluster", "pkg/storagemigration"},
 		"cmd/kubectl-crdver": {"pkg/cmd"},
@@ -79,7 +81,7 @@ func arrows() map[string][]string {
 func purePackages() []string {
 	return []string{
 		"pkg/apis/crdver/v1alpha1", "pkg/apiversion", "pkg/crd", "pkg/lifecycle", "pkg/schema", "pkg/compat", "pkg/validate", "pkg/preflight", "pkg/plan",
-		"pkg/managedfields", "pkg/manifest",
+		"pkg/managedfields", "pkg/manifest", "pkg/english",
 	}
 }
 

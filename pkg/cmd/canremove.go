@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/printers"
 	"github.com/crdver/kubectl-crdver/pkg/source"
 )
@@ -227,7 +228,7 @@ func leaveVerdict(s v1alpha1.CanRemoveSummary) (v1alpha1.LeaveVerdict, string) {
 			counts = append(counts, fmt.Sprintf("%d %s", count.n, count.what))
 		}
 	}
-	why := fmt.Sprintf("%s: %s", clusterCount(s.Clusters), strings.Join(counts, ", "))
+	why := fmt.Sprintf("%s: %s", english.Plural(s.Clusters, "cluster"), strings.Join(counts, ", "))
 	switch {
 	case s.Blocked > 0:
 		return v1alpha1.LeaveBlocked, why

@@ -13,6 +13,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/executor"
 	"github.com/crdver/kubectl-crdver/pkg/printers"
 )
@@ -109,7 +110,7 @@ func pendingVerb(p v1alpha1.Plan) string {
 	case len(p.Steps) == 0:
 		return "unchanged"
 	default:
-		return fmt.Sprintf("would take %s", printers.Plural(len(p.Steps), "step"))
+		return fmt.Sprintf("would take %s", english.Plural(len(p.Steps), "step"))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/manifest"
 	"github.com/crdver/kubectl-crdver/pkg/printers"
 	"github.com/crdver/kubectl-crdver/pkg/source"
@@ -127,7 +128,7 @@ func (o *validateOptions) fixFile(f *Factory, name string, documents []*document
 	if err := source.WriteBack(name, replacements); err != nil {
 		return err
 	}
-	f.tell("%s: corrected %s\n", printers.Escape(name), printers.Plural(done, "finding"))
+	f.tell("%s: corrected %s\n", printers.Escape(name), english.Plural(done, "finding"))
 	return nil
 }
 

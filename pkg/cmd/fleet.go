@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/fleet"
 	"github.com/crdver/kubectl-crdver/pkg/source"
 )
@@ -261,7 +262,7 @@ func failure[T any](answers []answer[T]) error {
 		if len(failed) > maxFailed {
 			more = fmt.Sprintf(" and %d more", len(failed)-maxFailed)
 		}
-		return fmt.Errorf("%d of %s could not be asked: %s%s", len(failed), clusterCount(clusters), strings.Join(failed[:min(len(failed), maxFailed)], ", "), more)
+		return fmt.Errorf("%d of %s could not be asked: %s%s", len(failed), english.Plural(clusters, "cluster"), strings.Join(failed[:min(len(failed), maxFailed)], ", "), more)
 	}
 	for _, name := range names {
 		if missing[name] == answered {
@@ -269,13 +270,6 @@ func failure[T any](answers []answer[T]) error {
 		}
 	}
 	return nil
-}
-
-func clusterCount(n int) string {
-	if n == 1 {
-		return "1 cluster"
-	}
-	return fmt.Sprintf("%d clusters", n)
 }
 
 // fleetReport returns the document of all clusters. put adds what one answered.

@@ -46,7 +46,7 @@ type fleetTable struct {
 	rows    []fleetRow
 }
 
-// add adds the rows of one cluster, or the one that says why there are none.
+// addRows adds the rows of one cluster, or the one that says why there are none.
 func addRows[T any](t *fleetTable, one answer[T], nothing string, rows func(T) []fleetRow) {
 	problem, known := "", printers.None
 	switch {

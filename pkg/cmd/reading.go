@@ -203,7 +203,7 @@ func (r reading) noteEmpty(found int) {
 // note writes a line to stderr. That it is not read is no reason to fail.
 func (r reading) note(text string) { _, _ = fmt.Fprintln(r.ErrOut, text) }
 
-// printer returns the printer of the flags; an unknown format is a mistake in
+// printerOf returns the printer of the flags; an unknown format is a mistake in
 // how the command was called.
 func printerOf(command *cobra.Command, flags *printers.Flags) (*printers.Printer, error) {
 	printer, err := flags.ToPrinter()

@@ -5,7 +5,6 @@ package cmd_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,12 +20,7 @@ func TestReadmeRBAC(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(bed.Stop)
-	kubeconfig := filepath.Join(t.TempDir(), "config")
-	if err := bed.WriteKubeconfig(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("KUBECONFIG", kubeconfig)
-	t.Setenv("KUBECACHEDIR", t.TempDir())
+	talkTo(t, bed)
 	if _, err := testbed.CreateCRD(t.Context(), bed.Config(), testbed.CronTabs("v1beta1", "v1")); err != nil {
 		t.Fatal(err)
 	}

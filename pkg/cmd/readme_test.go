@@ -1,7 +1,6 @@
 package cmd_test
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -75,6 +73,17 @@ func TestReadme(t *testing.T) {
 	}
 }
 
+// talkTo has commands talk to a server.
+func talkTo(t *testing.T, bed testbed.Bed) {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	if err := bed.WriteKubeconfig(kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", kubeconfig)
+	t.Setenv("KUBECACHEDIR", t.TempDir())
+}
+
 // startReadmeCluster starts what make demo starts.
 func startReadmeCluster(t *testing.T) {
 	t.Helper()
@@ -83,12 +92,7 @@ func startReadmeCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(bed.Stop)
-	kubeconfig := filepath.Join(t.TempDir(), "config")
-	if err := bed.WriteKubeconfig(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("KUBECONFIG", kubeconfig)
-	t.Setenv("KUBECACHEDIR", t.TempDir())
+	talkTo(t, bed)
 	config := bed.Config()
 	config.UserAgent = "kubectl/v1.37.2" // Whose name is the field manager.
 	if _, err := testbed.CreateCRD(t.Context(), config, testbed.CronTabs("v1beta1", "v1")); err != nil {
@@ -117,18 +121,6 @@ func inScratchDir(t *testing.T) {
 	t.Chdir(dir)
 }
 
-// locked is a buffer that several goroutines may write to.
-type locked struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Buffer.Write(p)
-}
-
 // runConsole runs "kubectl crdver ..." and returns what a terminal would show,
 // without what differs from run to run.
 func runConsole(t *testing.T, command string) string {
@@ -137,7 +129,7 @@ func runConsole(t *testing.T, command string) string {
 	if err != nil || len(words) < 2 || words[0] != "kubectl" || words[1] != "crdver" {
 		t.Fatalf("cannot run %q: %v", command, err)
 	}
-	var out locked
+	var out testbed.Output
 	plugin := crdver.NewRootCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, crdver.WithVersion("v0.1.0"))
 	plugin.SetArgs(words[2:])
 	crdver.PrintError(&out, plugin.ExecuteContext(t.Context()))

@@ -13,9 +13,9 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/observe"
-	"github.com/crdver/kubectl-crdver/pkg/printers"
 	"github.com/crdver/kubectl-crdver/pkg/source"
 )
 
@@ -183,7 +183,7 @@ func (o *rescueOptions) lost(ctx context.Context, c *change, args []string, inte
 	}
 	c.tell("Nothing to rescue: %s.\n", found.text())
 	if len(found.unknown) > 0 {
-		return nil, fmt.Errorf("the objects of %s could not be listed: %s", printers.Plural(len(found.unknown), "CRD"), strings.Join(found.unknown, "; "))
+		return nil, fmt.Errorf("the objects of %s could not be listed: %s", english.Plural(len(found.unknown), "CRD"), strings.Join(found.unknown, "; "))
 	}
 	return nil, nil
 }
@@ -200,7 +200,7 @@ type looked struct {
 // text says how far "nothing" reaches.
 func (l *looked) text() string {
 	const deep = "(--deep looks at all)"
-	whole, part := printers.Plural(l.whole, "CRD"), printers.Plural(l.part, "CRD")
+	whole, part := english.Plural(l.whole, "CRD"), english.Plural(l.part, "CRD")
 	switch has := map[bool]string{true: "has", false: "have"}[l.part == 1]; {
 	case l.whole+l.part == 0:
 		return "no CRD was looked at whose objects can be listed"

@@ -16,10 +16,10 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
-	"github.com/crdver/kubectl-crdver/pkg/conversion"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/review"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/roundtrip"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/printers"
 	"github.com/crdver/kubectl-crdver/pkg/source"
@@ -173,7 +173,7 @@ func (o *roundtripOptions) outcome(s v1alpha1.RoundTripSummary) error {
 	case s.Lost > 0, s.Changed > 0, s.Failed > 0, o.strict && s.Appeared > 0:
 		return Pending()
 	case s.Open > 0:
-		return fmt.Errorf("%s stay open: that nothing is lost is not proven", printers.Plural(s.Open, "question"))
+		return fmt.Errorf("%s: that nothing is lost is not proven", english.Plural(s.Open, "open question"))
 	}
 	return nil
 }
@@ -292,7 +292,7 @@ func (o *roundtripOptions) document(report *v1alpha1.RoundTripReport) printers.D
 		More: map[string]func(io.Writer) error{
 			formatJUnit: func(w io.Writer) error {
 				return printers.WriteJUnit(w, "kubectl crdver", printers.RoundTripCases(report, func(d v1alpha1.RoundTripDifference) bool {
-					return d.Change != conversion.ChangeAppeared || o.strict
+					return d.Change != v1alpha1.ChangeAppeared || o.strict
 				}))
 			},
 		},

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,16 +10,8 @@ import (
 
 // TestCompleteOnServer asks a real server, which answers in protobuf.
 func TestCompleteOnServer(t *testing.T) {
-	bed, err := testbed.StartInProcess(t.Context(), testbed.InProcessOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bed.Stop)
-	kubeconfig := filepath.Join(t.TempDir(), "config")
-	if err := bed.WriteKubeconfig(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("KUBECONFIG", kubeconfig)
+	bed := startServer(t)
+	t.Setenv("KUBECONFIG", bed.kubeconfig)
 	t.Setenv("KUBECACHEDIR", t.TempDir())
 
 	crds := testbed.CronTabs("v1beta1", "v1")

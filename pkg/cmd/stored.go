@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/etcd"
 	"github.com/crdver/kubectl-crdver/pkg/plan"
 	"github.com/crdver/kubectl-crdver/pkg/printers"
@@ -313,7 +314,7 @@ func (o *storedOptions) outcomeAt(f *Factory, report *v1alpha1.StoredReport) err
 		unknown = 0
 	}
 	if unknown > 0 {
-		f.Warn(fmt.Sprintf("the version of %s is not known, encrypted or not to be decoded: it may be %s, too", printers.Plural(unknown, "object"), o.at))
+		f.Warn(fmt.Sprintf("the version of %s is not known, encrypted or not to be decoded: it may be %s, too", english.Plural(unknown, "object"), o.at))
 	}
 	if found > 0 || unknown > 0 {
 		return Pending()

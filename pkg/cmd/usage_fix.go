@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/manifest"
 	"github.com/crdver/kubectl-crdver/pkg/manifestuse"
 	"github.com/crdver/kubectl-crdver/pkg/printers"
@@ -44,7 +45,7 @@ func (o *usageOptions) fixManifests(ctx context.Context, f *Factory, targets []u
 	if o.sources.manifests.dryRun {
 		did = "would rewrite"
 	}
-	f.tell("%s %s in %s; %s left\n", did, printers.Plural(done.places, "apiVersion"), printers.Plural(done.files, "file"), printers.Plural(done.left, "place"))
+	f.tell("%s %s in %s; %s left\n", did, english.Plural(done.places, "apiVersion"), english.Plural(done.files, "file"), english.Plural(done.left, "place"))
 	switch err := errors.Join(append(done.failed, err)...); {
 	case err != nil:
 		return err

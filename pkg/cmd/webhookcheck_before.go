@@ -9,7 +9,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/doctor"
-	"github.com/crdver/kubectl-crdver/pkg/printers"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/validate"
 )
 
@@ -102,7 +102,7 @@ func serviceCheck(one patient, w way) v1alpha1.WebhookCheck {
 		check.Result = v1alpha1.CheckOK
 		check.Message = fmt.Sprintf("%s/%s has port %d", config.Service.Namespace, config.Service.Name, servicePort(config.Service))
 		if observed.Endpoints != nil {
-			check.Message += " and " + printers.Plural(*observed.Endpoints, "ready endpoint")
+			check.Message += " and " + english.Plural(*observed.Endpoints, "ready endpoint")
 		}
 	}
 	return check

@@ -8,17 +8,8 @@ import (
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/schema"
-)
-
-// What a difference is.
-const (
-	// ChangeLost is a field that is present before and absent after.
-	ChangeLost = "lost"
-	// ChangeChanged is a field that is there before and after, with another value.
-	ChangeChanged = "changed"
-	// ChangeAppeared is a field that is absent before and present after.
-	ChangeAppeared = "appeared"
 )
 
 // OtherPaths stands for the paths of an object, or of a rehearsal, beyond the
@@ -32,6 +23,17 @@ const maxPaths = 200
 type difference struct {
 	path   string
 	change string
+}
+
+// losses returns the differences that take something from an object.
+func losses(differences []difference) []difference {
+	var lost []difference
+	for _, d := range differences {
+		if d.change != v1alpha1.ChangeAppeared {
+			lost = append(lost, d)
+		}
+	}
+	return lost
 }
 
 // compareObjects returns how two forms of one object differ in meaning, without
@@ -78,7 +80,7 @@ func (c *comparison) values(path fieldpath.Path, before, after any) {
 			return
 		}
 	}
-	c.add(path, ChangeChanged)
+	c.add(path, v1alpha1.ChangeChanged)
 }
 
 func (c *comparison) fields(path fieldpath.Path, before, after map[string]any) {
@@ -90,13 +92,13 @@ func (c *comparison) fields(path fieldpath.Path, before, after map[string]any) {
 		if value, ok := after[name]; ok {
 			c.values(field, before[name], value)
 		} else {
-			c.add(field, ChangeLost)
+			c.add(field, v1alpha1.ChangeLost)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		field := child(path, name)
 		if _, ok := before[name]; !ok && !ignored(field) {
-			c.add(field, ChangeAppeared)
+			c.add(field, v1alpha1.ChangeAppeared)
 		}
 	}
 }
@@ -110,9 +112,9 @@ func (c *comparison) items(path fieldpath.Path, before, after []any) {
 	}
 	switch {
 	case len(before) > len(after):
-		c.add(item, ChangeLost)
+		c.add(item, v1alpha1.ChangeLost)
 	case len(before) < len(after):
-		c.add(item, ChangeAppeared)
+		c.add(item, v1alpha1.ChangeAppeared)
 	}
 }
 
@@ -141,29 +143,15 @@ func ignored(path fieldpath.Path) bool {
 func equalScalars(a, b any) bool {
 	switch a := a.(type) {
 	case int64:
-		switch b := b.(type) {
-		case int64:
-			return a == b
-		case float64:
+		if b, ok := b.(float64); ok {
 			return equalNumbers(a, b)
 		}
 	case float64:
-		switch b := b.(type) {
-		case int64:
+		if b, ok := b.(int64); ok {
 			return equalNumbers(b, a)
-		case float64:
-			return a == b
 		}
-	case string:
-		b, ok := b.(string)
-		return ok && a == b
-	case bool:
-		b, ok := b.(bool)
-		return ok && a == b
-	case nil:
-		return b == nil
 	}
-	return false
+	return Same(a, b)
 }
 
 func equalNumbers(i int64, f float64) bool {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/schema"
 )
 
@@ -108,7 +109,7 @@ func TestCompareObjectsIsBounded(t *testing.T) {
 		fmt.Fprintf(&text, "f%d: 1, ", i)
 	}
 	got := compareObjects(object(t, "spec: {a: 1, "+text.String()+"}"), object(t, "spec: {a: 1}"), nil)
-	if len(got) != maxPaths+1 || got[maxPaths] != (difference{path: OtherPaths, change: ChangeLost}) {
+	if len(got) != maxPaths+1 || got[maxPaths] != (difference{path: OtherPaths, change: v1alpha1.ChangeLost}) {
 		t.Errorf("%d differences, the last is %v; want %d, and the rest as one", len(got), got[len(got)-1], maxPaths)
 	}
 }

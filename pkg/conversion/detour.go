@@ -61,7 +61,6 @@ func (d *Detour) Takes(ctx context.Context, key types.NamespacedName) error {
 	case result.failure != nil:
 		return fmt.Errorf("%s refuses it, too: %s", d.version, result.failure.Message)
 	}
-	lost := lossesOf(result.differences)
 	// What the version of the request shows and the one that refused does not know
 	// is not lost by this rewrite, but by the next write of anybody.
 	var object *unstructured.Unstructured
@@ -72,21 +71,15 @@ func (d *Detour) Takes(ctx context.Context, key types.NamespacedName) error {
 	if err != nil {
 		return err
 	}
-	lost = append(lost, lossesOf(compareObjects(result.after.Object, object.Object, d.rehearsal.options.Schema))...)
+	next := compareObjects(result.after.Object, object.Object, d.rehearsal.options.Schema)
+	var lost []string
+	for _, loss := range losses(slices.Concat(result.differences, next)) {
+		lost = append(lost, loss.path)
+	}
 	if len(lost) > 0 {
 		return fmt.Errorf("%s would lose or change %s", d.version, strings.Join(slices.Compact(lost), ", "))
 	}
 	return nil
-}
-
-func lossesOf(differences []difference) []string {
-	var lost []string
-	for _, d := range differences {
-		if d.change != ChangeAppeared {
-			lost = append(lost, d.path)
-		}
-	}
-	return lost
 }
 
 // detour looks for another way for an object that the schema refuses: the one that

@@ -36,8 +36,8 @@ func (f *finding) add(p place) {
 func (r *rehearsal) differences(before []*unstructured.Unstructured, after *unstructured.Unstructured) []difference {
 	found := compareObjects(before[0].Object, after.Object, r.options.Schema)
 	for _, form := range before[1:] {
-		for _, d := range compareObjects(form.Object, after.Object, r.options.Schema) {
-			if d.change != ChangeAppeared && !slices.Contains(found, d) {
+		for _, d := range losses(compareObjects(form.Object, after.Object, r.options.Schema)) {
+			if !slices.Contains(found, d) {
 				found = append(found, d)
 			}
 		}
@@ -103,7 +103,7 @@ func (r *rehearsal) report() *v1alpha1.Rehearsal {
 		for _, example := range f.examples {
 			field.Examples = append(field.Examples, display(example))
 		}
-		if d.change == ChangeAppeared {
+		if d.change == v1alpha1.ChangeAppeared {
 			report.Appeared = append(report.Appeared, field)
 		} else {
 			report.Lost = append(report.Lost, field)

@@ -32,10 +32,8 @@ func (g *Guard) Check(ctx context.Context, key types.NamespacedName) error {
 		return err
 	}
 	var lost []v1alpha1.FieldDifference
-	for _, d := range result.differences {
-		if d.change != ChangeAppeared {
-			lost = append(lost, v1alpha1.FieldDifference{Path: d.path, Change: d.change, Objects: 1})
-		}
+	for _, d := range losses(result.differences) {
+		lost = append(lost, v1alpha1.FieldDifference{Path: d.path, Change: d.change, Objects: 1})
 	}
 	if lost = g.refuse(lost); len(lost) == 0 {
 		return nil

@@ -8,12 +8,13 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/schema"
 )
 
 // Difference is one difference in meaning between two forms of an object.
 type Difference struct {
-	// Path is "spec.ports[*].name"; Change is [ChangeLost] or one of its kind.
+	// Path is "spec.ports[*].name"; Change is [v1alpha1.ChangeLost] or one of its kind.
 	Path, Change string
 	// At is the path with the places of list items and the keys of maps: other
 	// than Path, no two differences of an object have the same. It holds what users
@@ -79,7 +80,7 @@ func (m *meaning) values(s spot, before, after any) {
 			return
 		}
 	}
-	m.add(s, ChangeChanged, before, after)
+	m.add(s, v1alpha1.ChangeChanged, before, after)
 }
 
 func (m *meaning) fields(s spot, before, after map[string]any) {
@@ -107,9 +108,9 @@ func (m *meaning) fields(s spot, before, after map[string]any) {
 		case was && is:
 			m.values(field, oldValue, newValue)
 		case was && !emptyMetadata(field.path, oldValue):
-			m.add(field, ChangeLost, oldValue, nil)
+			m.add(field, v1alpha1.ChangeLost, oldValue, nil)
 		case is && !emptyMetadata(field.path, newValue):
-			m.add(field, ChangeAppeared, nil, newValue)
+			m.add(field, v1alpha1.ChangeAppeared, nil, newValue)
 		}
 	}
 }
@@ -132,13 +133,13 @@ func (m *meaning) lists(s spot, before, after []any) {
 		if newItem, ok := news.items[key]; ok {
 			m.values(item, olds.items[key], newItem)
 		} else {
-			m.add(item, ChangeLost, olds.items[key], nil)
+			m.add(item, v1alpha1.ChangeLost, olds.items[key], nil)
 		}
 	}
 	for _, key := range news.keys {
 		item.at = s.at + "[" + key + "]"
 		if _, ok := olds.items[key]; !ok {
-			m.add(item, ChangeAppeared, nil, news.items[key])
+			m.add(item, v1alpha1.ChangeAppeared, nil, news.items[key])
 		}
 	}
 }

@@ -2,10 +2,7 @@ package etcd_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,18 +71,8 @@ func putMany(t testing.TB, client *clientv3.Client, n int) {
 // save does what "etcdctl snapshot save" does.
 func save(t testing.TB, client *clientv3.Client) string {
 	t.Helper()
-	stream, err := client.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Close() //nolint:errcheck // Only read.
 	name := filepath.Join(t.TempDir(), "snapshot.db")
-	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.Copy(file, stream)
-	if err := errors.Join(err, file.Close()); err != nil {
+	if err := testbed.SaveSnapshot(t.Context(), client, name); err != nil {
 		t.Fatal(err)
 	}
 	return name

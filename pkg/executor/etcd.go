@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // etcdGiven refuses a plan that etcd is to be read for where there is none.
@@ -36,7 +38,7 @@ func (r *run) etcdAgrees(ctx context.Context) error {
 				stored.Holds(count), r.expected.Name, count.Version)
 		case count.Undecodable:
 			return refusef("%s holds %s that cannot be decoded; kubectl crdver stored %s --at undecodable shows which",
-				stored.Source, objects(count.Objects), r.expected.Name)
+				stored.Source, english.Plural(count.Objects, "object"), r.expected.Name)
 		default:
 			r.warn("%s holds encrypted objects (%[3]s), %[2]d: of them the verify pass alone tells the version",
 				stored.Source, count.Objects, count.Encrypted)

@@ -17,6 +17,7 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/conversion"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/roundtrip"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/managedfields"
 	"github.com/crdver/kubectl-crdver/pkg/plan"
@@ -158,7 +159,7 @@ func (r *run) trip(ctx context.Context, c crd.CRD, from string) error {
 	}
 	if lost, _ := plan.Lossy(r.plan.Intent, c.Name, roundtrip.Lost(trip)); len(lost) > 0 {
 		return refusef("the conversion to %s and back loses or changes %s, the first is %s in %s; "+
-			"kubectl crdver roundtrip %s shows each", r.step.Endpoint, lifecycle.Plural(len(lost), "field path"), lost[0].Path, objects(lost[0].Objects), c.Name)
+			"kubectl crdver roundtrip %s shows each", r.step.Endpoint, english.Plural(len(lost), "field path"), lost[0].Path, english.Plural(lost[0].Objects, "object"), c.Name)
 	}
 	return nil
 }
@@ -170,11 +171,11 @@ func clean(intent v1alpha1.Intent, crd string, result *v1alpha1.Rehearsal) error
 	case result.RefusedCount > 0 && intent.Retry == nil: // To find out is what a retry is for.
 		f := result.Refused[0]
 		return refusef("the server would refuse to rewrite %d of %s, the first is %s: %s",
-			result.RefusedCount, objects(result.Sampled), name(f), f.Message)
+			result.RefusedCount, english.Plural(result.Sampled, "object"), name(f), f.Message)
 	case len(lost) > 0:
 		d := lost[0]
 		return refusef("a rewrite would lose or change %s, the first is %s in %s",
-			lifecycle.Plural(len(lost), "field path"), d.Path, objects(d.Objects))
+			english.Plural(len(lost), "field path"), d.Path, english.Plural(d.Objects, "object"))
 	}
 	return nil
 }

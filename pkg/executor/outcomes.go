@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/plan"
 	"github.com/crdver/kubectl-crdver/pkg/storagemigration"
 )
@@ -27,7 +27,7 @@ func failures(counts v1alpha1.ObjectCounts, failed []v1alpha1.ObjectFailure) err
 	if len(failed) > 0 {
 		first = fmt.Sprintf(", the first is %s: %s: %s", name(failed[0]), failed[0].Reason, failed[0].Message)
 	}
-	return &partialError{fmt.Sprintf("%d of %s could not be rewritten%s", unwritten, objects(counts.Listed), first)}
+	return &partialError{fmt.Sprintf("%d of %s could not be rewritten%s", unwritten, english.Plural(counts.Listed, "object"), first)}
 }
 
 // retry sends the objects of a failure report again. Those that are gone have
@@ -65,11 +65,8 @@ func (r *run) verifySample(ctx context.Context, result *v1alpha1.StepReport) err
 	}
 	if n := pass.Counts.Rewritten; n > 0 {
 		return &partialError{fmt.Sprintf("%d of the %s of the sample had to be rewritten again: "+
-			"a server still persists at another version, or a webhook changes them with every write", n, objects(pass.Counts.Listed))}
+			"a server still persists at another version, or a webhook changes them with every write", n, english.Plural(pass.Counts.Listed, "object"))}
 	}
 	result.Message = "a sample, which proves nothing about the other objects"
 	return r.unchanged(ctx)
 }
-
-// objects returns "1 object" or "2 objects".
-func objects(n int64) string { return lifecycle.Plural(n, "object") }

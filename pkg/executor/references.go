@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/usage"
 )
 
@@ -36,7 +36,7 @@ func (r *run) checkReferences(ctx context.Context, version string) error {
 func (r *run) refuseReferences(version string, found usage.OwnerReferencesResult) error {
 	if n := found.Objects; n > 0 {
 		return refusef("%s an ownerReference to %s/%s %s by now; pass --allow-owner-references to go on",
-			lifecycle.PluralHave(n, "object"), r.expected.Group, version, r.expected.Kind)
+			english.PluralHave(n, "object"), r.expected.Group, version, r.expected.Kind)
 	}
 	if r.plan.Intent.Verb == v1alpha1.VerbRescue {
 		found.Unknown = slices.DeleteFunc(found.Unknown, func(u usage.UnknownResource) bool {

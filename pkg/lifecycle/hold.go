@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // HoldAnnotation is the annotation of a CRD that says who rewrites its objects.
@@ -50,7 +51,7 @@ func describeHold(hold v1alpha1.Hold, runs string) string {
 	text := fmt.Sprintf("%s %s %q since %s, last heard of at %s", hold.Holder, runs, hold.Command,
 		hold.StartedAt.UTC().Format("2006-01-02T15:04:05Z"), hold.RenewedAt.UTC().Format("15:04:05Z"))
 	if p := hold.Progress; p != nil && p.Total > 0 {
-		text += fmt.Sprintf(", %d of %s", p.Done, Plural(p.Total, "object"))
+		text += fmt.Sprintf(", %d of %s", p.Done, english.Plural(p.Total, "object"))
 	}
 	return text
 }
@@ -71,5 +72,5 @@ func (s State) holdNote() string {
 		return ""
 	}
 	return fmt.Sprintf("%q ended early at %s, after %d of %s", hold.Command,
-		hold.RenewedAt.UTC().Format("2006-01-02T15:04:05Z"), hold.Progress.Done, Plural(hold.Progress.Total, "object"))
+		hold.RenewedAt.UTC().Format("2006-01-02T15:04:05Z"), hold.Progress.Done, english.Plural(hold.Progress.Total, "object"))
 }

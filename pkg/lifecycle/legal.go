@@ -6,6 +6,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/apiversion"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // Identifiers of the blockers that the legal moves give.
@@ -120,7 +121,7 @@ func (s State) mayOrphan(version string, allowed bool) []v1alpha1.Blocker {
 		blockers = append(blockers, v1alpha1.Blocker{
 			ID: BlockOwnerReferences,
 			Message: fmt.Sprintf("%s an ownerReference to %s/%s %s: the garbage collector may delete them "+
-				"although their owner is alive", PluralHave(count, "object"), s.CRD.Spec.Group, version, s.CRD.Spec.Names.Kind),
+				"although their owner is alive", english.PluralHave(count, "object"), s.CRD.Spec.Group, version, s.CRD.Spec.Names.Kind),
 			Resolve: "let their controller rewrite the ownerReferences, or pass --allow-owner-references",
 			Details: details,
 		})

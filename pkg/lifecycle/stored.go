@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // Stored is what etcd holds of the objects of a CRD, by the version that they are
@@ -23,7 +24,7 @@ type Stored struct {
 
 // Holds says what etcd holds at a version: "etcd holds 3 objects at v1beta1".
 func (s Stored) Holds(count v1alpha1.StoredCount) string {
-	return fmt.Sprintf("%s holds %s at %s", s.Source, Plural(count.Objects, "object"), count.Version)
+	return fmt.Sprintf("%s holds %s at %s", s.Source, english.Plural(count.Objects, "object"), count.Version)
 }
 
 // StoredUnlisted returns the counts of versions that objects are persisted at and

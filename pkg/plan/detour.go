@@ -6,6 +6,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // checkDetour refuses a detour for objects that the schema refuses where it leads
@@ -67,7 +68,7 @@ func (b *builder) detourWarning() {
 	storage, through := b.after.StorageVersion(), b.intent.RefusedThrough
 	b.warn("the schema of %[1]s refuses %[2]s, which %[3]s takes without a loss: they are stored at %[1]s as they are. "+
 		"Nothing can change them through %[1]s, not even to remove a finalizer, until they fit its schema: see to that while %[3]s is served",
-		storage, plural(n), through)
+		storage, english.Plural(n, "object"), through)
 }
 
 // offerDetour returns the command that rewrites all refused objects through

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // Identifiers of the blockers that do not come from a legal move.
@@ -165,7 +166,7 @@ func (b *builder) rehearsalGate() {
 		return
 	}
 	if r.RefusedCount > 0 && b.intent.Retry != nil {
-		b.warn("the server would refuse to rewrite %d of %s by now", r.RefusedCount, plural(r.Sampled))
+		b.warn("the server would refuse to rewrite %d of %s by now", r.RefusedCount, english.Plural(r.Sampled, "object"))
 	} else if r.RefusedCount > 0 {
 		details := make([]string, 0, len(r.Refused))
 		for _, f := range r.Refused {
@@ -173,7 +174,7 @@ func (b *builder) rehearsalGate() {
 		}
 		b.block(v1alpha1.Blocker{
 			ID:      blockRefused,
-			Message: fmt.Sprintf("the server would refuse to rewrite %d of %s", r.RefusedCount, plural(r.Sampled)),
+			Message: fmt.Sprintf("the server would refuse to rewrite %d of %s", r.RefusedCount, english.Plural(r.Sampled, "object")),
 			Resolve: b.offerDetour("change these objects, or the policy, webhook or schema that refuses them"),
 			Details: details,
 		})
@@ -185,10 +186,10 @@ func (b *builder) rehearsalGate() {
 		Resolve: "add the fields to the schema of the new storage version, remove them from the objects, or pass --allow-loss PATH or --accept FILE",
 	})
 	for _, d := range r.Appeared {
-		b.warn("rewriting adds %s (a default of the new schema) in %s", d.Path, plural(d.Objects))
+		b.warn("rewriting adds %s (a default of the new schema) in %s", d.Path, english.Plural(d.Objects, "object"))
 	}
 	if !r.Complete {
-		b.warn("the rehearsal took a sample of %d of %s: --rehearse-all takes every one", r.Sampled, plural(r.Total))
+		b.warn("the rehearsal took a sample of %d of %s: --rehearse-all takes every one", r.Sampled, english.Plural(r.Total, "object"))
 	}
 	if b.state.Webhook() && !o.RoundTripDone {
 		b.warn("objects are converted by a webhook: the rehearsal shows what the server refuses and prunes, not what the webhook loses")

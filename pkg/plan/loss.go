@@ -8,6 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/schema"
 )
@@ -45,7 +46,7 @@ func MayLose(intent v1alpha1.Intent, c *apiextensionsv1.CustomResourceDefinition
 func differencesOf(loss schema.VersionLoss) []v1alpha1.FieldDifference {
 	var differences []v1alpha1.FieldDifference
 	for _, path := range loss.Fields {
-		differences = append(differences, v1alpha1.FieldDifference{Path: path, Change: "lost"})
+		differences = append(differences, v1alpha1.FieldDifference{Path: path, Change: v1alpha1.ChangeLost})
 	}
 	return differences
 }
@@ -105,13 +106,13 @@ func below(path, top string) bool {
 func (b *builder) lossGate(lost []v1alpha1.FieldDifference, blocker v1alpha1.Blocker) {
 	refused, allowed := Lossy(b.intent, b.state.CRD.Name, lost)
 	for _, d := range allowed {
-		b.warn("%s is %s in %s: --allow-loss or --accept allows it", d.Path, d.Change, plural(d.Objects))
+		b.warn("%s is %s in %s: --allow-loss or --accept allows it", d.Path, d.Change, english.Plural(d.Objects, "object"))
 	}
 	if len(refused) == 0 {
 		return
 	}
 	for _, d := range refused {
-		blocker.Details = append(blocker.Details, fmt.Sprintf("%s %s in %s: %s", d.Path, d.Change, plural(d.Objects), strings.Join(d.Examples, ", ")))
+		blocker.Details = append(blocker.Details, fmt.Sprintf("%s %s in %s: %s", d.Path, d.Change, english.Plural(d.Objects, "object"), strings.Join(d.Examples, ", ")))
 	}
 	b.block(blocker)
 }

@@ -27,7 +27,7 @@ func value(v any) *apiextensionsv1.JSON {
 	return &apiextensionsv1.JSON{Raw: raw}
 }
 
-// spec starts a patch of the main resource, and of nothing else.
+// jsonPatch returns a patch of a subresource, or of the main resource where it is "", and of nothing else.
 func jsonPatch(subresource string, body ...v1alpha1.PatchOperation) *v1alpha1.Patch {
 	return &v1alpha1.Patch{Type: "json", Subresource: subresource, Body: body}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/apiversion"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 )
 
@@ -56,7 +57,7 @@ func (b *builder) corruptGate() {
 	blocker := v1alpha1.Blocker{
 		ID: blockCorrupt,
 		Message: fmt.Sprintf("%s cannot be decoded at all: no version that is missing is the cause, and no version that is added helps",
-			plural(int64(len(corrupt)))),
+			english.Plural(len(corrupt), "object")),
 		Resolve: "bring the bytes of these keys back from a backup of etcd; nothing is deleted here",
 		Details: details,
 	}

@@ -137,7 +137,7 @@ func (b *builder) usedSince(soak *v1alpha1.Soak) string {
 	var who []string
 	for _, e := range usage.Evidence {
 		if e.Proves == v1alpha1.ProvesUse && !e.Stale && e.LastSeen != nil && soak.Since.Before(e.LastSeen) {
-			who = append(who, DescribeEvidence(e))
+			who = append(who, describeEvidence(e))
 		}
 	}
 	return strings.Join(who, "; ")

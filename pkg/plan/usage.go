@@ -67,13 +67,13 @@ func (b *builder) useGate() {
 		if e.Proves == v1alpha1.ProvesCapability || e.Stale {
 			continue
 		}
-		blocker.Details = append(blocker.Details, DescribeEvidence(e))
+		blocker.Details = append(blocker.Details, describeEvidence(e))
 	}
 	b.block(blocker)
 }
 
-// DescribeEvidence says a piece of evidence in a line.
-func DescribeEvidence(e v1alpha1.UsageEvidence) string {
+// describeEvidence says a piece of evidence in a line.
+func describeEvidence(e v1alpha1.UsageEvidence) string {
 	text := fmt.Sprintf("%s %s: %s", e.WhoKind, e.Who, e.What)
 	if e.Count > 0 {
 		text += fmt.Sprintf(", %d %s", e.Count, e.CountOf)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // blockVerify is the blocker of a plan that needs the proof which it does
@@ -103,7 +103,7 @@ func (b *builder) retry() {
 		Action:   v1alpha1.ActionMigrate,
 		Version:  storage,
 		Endpoint: endpoint,
-		Title:    fmt.Sprintf("send %s of %s again, with no-op patches through %s", plural(objects), retry.From, b.by(endpoint)),
+		Title:    fmt.Sprintf("send %s of %s again, with no-op patches through %s", english.Plural(objects, "object"), retry.From, b.by(endpoint)),
 		Why:      "they could not be rewritten by an earlier run",
 		Objects:  &objects,
 		Verify:   []v1alpha1.Check{{ID: "all-named", Description: "every named object that is still there was rewritten or was current"}},
@@ -112,5 +112,3 @@ func (b *builder) retry() {
 	})
 	b.warn("only the objects of a report are sent again: status.storedVersions is not trimmed; afterwards run %s", b.migrateCommand())
 }
-
-func plural(objects int64) string { return lifecycle.Plural(objects, "object") }

@@ -2,11 +2,9 @@ package preflight_test
 
 import (
 	"encoding/json"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/mutation"
 	"github.com/crdver/kubectl-crdver/pkg/preflight"
 	"github.com/crdver/kubectl-crdver/pkg/validate"
 )
@@ -94,44 +93,9 @@ func changed(random *rand.Rand, values []byte, changes uint8) (*apiextensionsv1.
 		return nil, false
 	}
 	for range changes {
-		change(random, document)
+		mutation.Change(random, document)
 	}
 	values, err := json.Marshal(document)
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	return definition, err == nil && json.Unmarshal(values, definition) == nil
-}
-
-// change makes one change somewhere in a document: a value is taken away, emptied,
-// replaced, or a list's item repeated.
-func change(random *rand.Rand, value any) {
-	some := []any{nil, "", "v1", "v01", "v1beta1", "v2alpha1", "odd", -1, 1 << 20, true, false, []any{}, map[string]any{}, "Webhook", "None", "Cluster"}
-	other := some[random.IntN(len(some))]
-	switch at := value.(type) {
-	case map[string]any:
-		if len(at) == 0 {
-			return
-		}
-		key := slices.Sorted(maps.Keys(at))[random.IntN(len(at))]
-		switch random.IntN(8) {
-		case 0:
-			delete(at, key)
-		case 1:
-			at[key] = other
-		default:
-			change(random, at[key])
-		}
-	case []any:
-		if len(at) == 0 {
-			return
-		}
-		i := random.IntN(len(at))
-		switch random.IntN(8) {
-		case 0:
-			at[i] = other
-		case 1:
-			at[i] = at[random.IntN(len(at))]
-		default:
-			change(random, at[i])
-		}
-	}
 }

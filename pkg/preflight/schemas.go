@@ -10,6 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/crdver/kubectl-crdver/pkg/compat"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/validate"
 )
 
@@ -98,7 +99,7 @@ func (c *comparison) objects() {
 	for _, version := range slices.Sorted(maps.Keys(e.Invalid)) {
 		message := fmt.Sprintf("not valid under the new schema of %s: %s: %s", version, e.share(e.InvalidAt[version]), strings.Join(worst(e.Invalid[version]), "; "))
 		if e.CriticalObjects > 0 {
-			message += fmt.Sprintf("; not even an unchanged write is taken any more of %s", objects(e.CriticalObjects))
+			message += fmt.Sprintf("; not even an unchanged write is taken any more of %s", english.Plural(e.CriticalObjects, "object"))
 		}
 		c.add(ruleObjectsInvalid, validate.Problem{Version: version, Path: c.New.VersionPath(version, "schema"), Message: message})
 	}
@@ -112,7 +113,7 @@ func (c *comparison) objects() {
 
 // share says how many of the objects that were looked at: "2 of 3 objects".
 func (e *Evidence) share(n int64) string {
-	text := fmt.Sprintf("%d of %s", n, objects(e.Checked))
+	text := fmt.Sprintf("%d of %s", n, english.Plural(e.Checked, "object"))
 	if !e.Complete && e.Total != nil {
 		text += fmt.Sprintf(" (of %d in all)", *e.Total)
 	}
@@ -124,5 +125,5 @@ func (e *Evidence) unread() string {
 	if e.Checked == 0 {
 		return "the objects could not be read"
 	}
-	return fmt.Sprintf("after %s, the others could not be read", objects(e.Checked))
+	return fmt.Sprintf("after %s, the others could not be read", english.Plural(e.Checked, "object"))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/apiversion"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/validate"
 )
 
@@ -61,7 +62,7 @@ func (c *comparison) lost(rule, version, how string) {
 		problem.Message += "; managedFields of no live object name it, which does not tell who only reads"
 	default:
 		problem.Severity = v1alpha1.SeverityError
-		problem.Message += fmt.Sprintf("; managedFields of %s name it: %s", objects(users.Objects), strings.Join(users.Managers, ", "))
+		problem.Message += fmt.Sprintf("; managedFields of %s name it: %s", english.Plural(users.Objects, "object"), strings.Join(users.Managers, ", "))
 		if rule == ruleServedRemoved {
 			problem.Message += "; once it is gone, server-side apply to them fails for every manager"
 		}
@@ -90,7 +91,7 @@ func (c *comparison) named(version string) {
 	default:
 		problem.Severity = v1alpha1.SeverityError
 		problem.Message += fmt.Sprintf("; managedFields of %s name it: %s; once it is gone, server-side apply to them fails for every manager",
-			objects(users.Objects), strings.Join(users.Managers, ", "))
+			english.Plural(users.Objects, "object"), strings.Join(users.Managers, ", "))
 	}
 	c.addLost(ruleManagedFieldsName, version, problem)
 }
@@ -121,13 +122,6 @@ func (c *comparison) addLost(rule, version string, problem validate.Problem) {
 // servedBeside reports whether the CRD that is there serves another version.
 func (c *comparison) servedBeside(version string) bool {
 	return slices.ContainsFunc(c.oldCRD().Served(), func(served string) bool { return served != version })
-}
-
-func objects(n int64) string {
-	if n == 1 {
-		return "1 object"
-	}
-	return fmt.Sprintf("%d objects", n)
 }
 
 // storage looks at a change of the storage version.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/kubectl/pkg/util/term"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // TerminalWidth returns the number of columns of the terminal that w is, and 0
@@ -24,7 +25,7 @@ func TerminalWidth(w io.Writer) int {
 // and what to do.
 func writeFailures(t *textWriter, step v1alpha1.StepReport, width int) {
 	for _, group := range step.FailureGroups {
-		t.wrapped(2, width, "%s: %s %s", step.ID, Plural(int(group.Count), "object"), groupTitle(group))
+		t.wrapped(2, width, "%s: %s %s", step.ID, english.Plural(group.Count, "object"), groupTitle(group))
 		names := strings.Join(group.Examples, ", ")
 		if more := group.Count - int64(len(group.Examples)); more > 0 {
 			names += fmt.Sprintf(" and %d more", more)

@@ -9,6 +9,7 @@ import (
 	"github.com/mitchellh/go-wordwrap"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // maxSnippet bounds the line of a manifest that is shown with a finding.
@@ -28,7 +29,7 @@ func WriteFindings(w io.Writer, report *v1alpha1.ValidationReport, rules map[str
 
 // SummaryLine returns the counts of findings in words.
 func SummaryLine(s v1alpha1.FindingSummary) string {
-	line := Plural(s.CRDs, "CRD") + ": "
+	line := english.Plural(s.CRDs, "CRD") + ": "
 	var counts []string
 	for _, count := range []struct {
 		n    int
@@ -39,7 +40,7 @@ func SummaryLine(s v1alpha1.FindingSummary) string {
 		case count.what == "info":
 			counts = append(counts, fmt.Sprintf("%d info", count.n))
 		default:
-			counts = append(counts, Plural(count.n, count.what))
+			counts = append(counts, english.Plural(count.n, count.what))
 		}
 	}
 	if len(counts) == 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // maxDetails is how many details of a blocker are shown; `-o json` has all.
@@ -83,7 +84,7 @@ func about(objects *int64) string {
 	if objects == nil {
 		return ""
 	}
-	return ", " + Plural(*objects, "object")
+	return ", " + english.Plural(*objects, "object")
 }
 
 // writeStep writes a step; its number takes width columns, so that what follows is
@@ -124,7 +125,7 @@ func writeRehearsal(t *textWriter, r *v1alpha1.Rehearsal) {
 	}
 	t.line(0, "")
 	t.line(0, "Rehearsal: %d of %s, %d refused, %s lost or changed, %d added by defaults",
-		r.Sampled, Plural(r.Total, "object"), r.RefusedCount, Plural(len(r.Lost), "field path"), len(r.Appeared))
+		r.Sampled, english.Plural(r.Total, "object"), r.RefusedCount, english.Plural(len(r.Lost), "field path"), len(r.Appeared))
 }
 
 func writeBlockers(t *textWriter, blockers []v1alpha1.Blocker) {
@@ -155,12 +156,12 @@ func writeSummary(t *textWriter, plan v1alpha1.Plan) {
 	}
 	s := plan.Summary
 	t.line(0, "")
-	line := fmt.Sprintf("%s, %s of the CRD", Plural(s.Steps, "step"), Plural(s.CRDPatches, "patch"))
+	line := fmt.Sprintf("%s, %s of the CRD", english.Plural(s.Steps, "step"), english.Plural(s.CRDPatches, "patch"))
 	switch {
 	case s.Objects != nil && s.Total != nil:
-		line += fmt.Sprintf(", about %d of %s", *s.Objects, Plural(*s.Total, "object"))
+		line += fmt.Sprintf(", about %d of %s", *s.Objects, english.Plural(*s.Total, "object"))
 	case s.Objects != nil:
-		line += ", about " + Plural(*s.Objects, "object")
+		line += ", about " + english.Plural(*s.Objects, "object")
 	}
 	if len(s.Irreversible) > 0 {
 		line += "; cannot be undone: " + strings.Join(s.Irreversible, ", ")
@@ -195,16 +196,4 @@ func narrowing(intent v1alpha1.Intent) string {
 		return "--until, --namespace, --selector or --shard"
 	}
 	return strings.Join(flags, " and ")
-}
-
-// Plural returns "1 step" or "2 steps".
-func Plural[N int | int64](n N, noun string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case strings.HasSuffix(noun, "ch"):
-		return fmt.Sprintf("%d %ses", n, noun)
-	default:
-		return fmt.Sprintf("%d %ss", n, noun)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // WritePreflight writes for people what applying manifests would do: a line with
@@ -37,7 +38,7 @@ func WritePreflight(w io.Writer, report *v1alpha1.PreflightReport, rules map[str
 			}
 		}
 		if item.Existing > 0 {
-			fmt.Fprintf(&out, "  %s left out that %s there before (--all)\n", Plural(item.Existing, "finding"), were(item.Existing))
+			fmt.Fprintf(&out, "  %s left out that %s there before (--all)\n", english.Plural(item.Existing, "finding"), were(item.Existing))
 		}
 	}
 	if len(report.Items) > 0 {
@@ -58,7 +59,7 @@ func VerdictText(item v1alpha1.Preflight) string {
 	text := string(item.Verdict)
 	switch item.Verdict {
 	case v1alpha1.VerdictOKAfter:
-		text = "ok after " + Plural(len(item.Steps), "step")
+		text = "ok after " + english.Plural(len(item.Steps), "step")
 	case v1alpha1.VerdictOK, v1alpha1.VerdictBreaks, v1alpha1.VerdictRefused, v1alpha1.VerdictUnknown:
 	}
 	if item.Change == "create" {
@@ -75,10 +76,10 @@ func objectsLine(o v1alpha1.ObjectsChecked) string {
 		}
 		return line
 	}
-	line := fmt.Sprintf("%s held against the new schema", Plural(int(o.Checked), "object"))
+	line := fmt.Sprintf("%s held against the new schema", english.Plural(o.Checked, "object"))
 	switch {
 	case o.Total != nil && !o.Complete:
-		line = fmt.Sprintf("%d of %s held against the new schema", o.Checked, Plural(int(*o.Total), "object"))
+		line = fmt.Sprintf("%d of %s held against the new schema", o.Checked, english.Plural(*o.Total, "object"))
 	case !o.Complete:
 		line += ", not all"
 	}

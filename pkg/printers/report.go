@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // WriteReport writes what came of a plan for people. Its first line is the one
@@ -29,7 +30,7 @@ func WriteReport(w io.Writer, report v1alpha1.Report, width int) error {
 	}
 	if e := report.Evidence; e != nil && e.Complete {
 		t.line(2, "proof: pass %d over %s found every one stored at %s (CRD generation %d)",
-			e.Passes, Plural(e.Objects.Listed, "object"), e.StorageVersion, e.Generation)
+			e.Passes, english.Plural(e.Objects.Listed, "object"), e.StorageVersion, e.Generation)
 	}
 	if report.Message != "" {
 		t.line(2, "stopped: %s", report.Message)
@@ -105,7 +106,7 @@ func Counts(c v1alpha1.ObjectCounts) string {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
-	line := Plural(c.Listed, "object")
+	line := english.Plural(c.Listed, "object")
 	if len(parts) > 0 {
 		line += ": " + strings.Join(parts, ", ")
 	}
@@ -113,15 +114,7 @@ func Counts(c v1alpha1.ObjectCounts) string {
 		line += fmt.Sprintf(", of which %d lost managers in metadata.managedFields", c.ManagersLost)
 	}
 	if c.Retries > 0 {
-		line += fmt.Sprintf(" (%s sent again)", Plural(c.Retries, "request"))
+		line += fmt.Sprintf(" (%s sent again)", english.Plural(c.Retries, "request"))
 	}
 	return line
-}
-
-// ObjectName returns "namespace/name", or "name".
-func ObjectName(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // WriteRoundTrip writes for people what becomes of objects on round trips: a line
@@ -30,19 +31,19 @@ func WriteRoundTrip(w io.Writer, report *v1alpha1.RoundTripReport, wide bool) er
 		}
 	}
 	if len(report.Items) > 0 {
-		fmt.Fprintf(&out, "\n%s\n", RoundTripLine(report.Summary))
+		fmt.Fprintf(&out, "\n%s\n", roundTripLine(report.Summary))
 	}
 	return written(io.WriteString(w, out.String()))
 }
 
-// RoundTripLine returns the counts of a report in words.
-func RoundTripLine(s v1alpha1.RoundTripSummary) string {
-	line := fmt.Sprintf("%s, %s: %d lost, %d changed, %d appeared", Plural(s.CRDs, "CRD"), taken(s.Objects, s.Generated), s.Lost, s.Changed, s.Appeared)
+// roundTripLine returns the counts of a report in words.
+func roundTripLine(s v1alpha1.RoundTripSummary) string {
+	line := fmt.Sprintf("%s, %s: %d lost, %d changed, %d appeared", english.Plural(s.CRDs, "CRD"), taken(s.Objects, s.Generated), s.Lost, s.Changed, s.Appeared)
 	if s.Failed > 0 {
 		line += fmt.Sprintf(", %d failed", s.Failed)
 	}
 	if s.Open > 0 {
-		line += ", " + Plural(s.Open, "open question")
+		line += ", " + english.Plural(s.Open, "open question")
 	}
 	if s.Accepted > 0 {
 		line += fmt.Sprintf(" (%d accepted)", s.Accepted)
@@ -52,12 +53,12 @@ func RoundTripLine(s v1alpha1.RoundTripSummary) string {
 
 func taken(objects, generated int64) string {
 	if generated == 0 {
-		return Plural(int(objects), "object")
+		return english.Plural(objects, "object")
 	}
 	if objects == 0 {
-		return Plural(int(generated), "generated sample")
+		return english.Plural(generated, "generated sample")
 	}
-	return fmt.Sprintf("%s and %s", Plural(int(objects), "object"), Plural(int(generated), "generated sample"))
+	return fmt.Sprintf("%s and %s", english.Plural(objects, "object"), english.Plural(generated, "generated sample"))
 }
 
 func takenLine(item v1alpha1.RoundTrip) string {
@@ -105,7 +106,7 @@ func pairVerdict(pair v1alpha1.RoundTripPair, generated int64) string {
 		}
 	}
 	var parts []string
-	for _, change := range []string{"lost", "changed", "appeared", "accepted"} {
+	for _, change := range []string{v1alpha1.ChangeLost, v1alpha1.ChangeChanged, v1alpha1.ChangeAppeared, "accepted"} {
 		if counts[change] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[change], change))
 		}
@@ -148,7 +149,7 @@ func differencesTable(found []v1alpha1.RoundTripDifference, wide bool) Table {
 		row := []string{d.Path, change, string(d.Stage), d.Version, strconv.FormatInt(d.Objects, 10), ""}
 		examples := d.Examples
 		if d.Objects == 0 && d.Generated > 0 {
-			row[4] = Plural(int(d.Generated), "sample")
+			row[4] = english.Plural(d.Generated, "sample")
 			if !wide && len(examples) > 1 {
 				examples = examples[:1] // Their names are long, and each says as much as the other.
 			}
@@ -166,7 +167,7 @@ func differencesTable(found []v1alpha1.RoundTripDifference, wide bool) Table {
 func forGood(item v1alpha1.RoundTrip, pair v1alpha1.RoundTripPair) string {
 	for _, d := range pair.Differences {
 		switch {
-		case d.Change != "lost" || d.Stage != v1alpha1.StagePruning || d.Accepted:
+		case d.Change != v1alpha1.ChangeLost || d.Stage != v1alpha1.StagePruning || d.Accepted:
 		case d.Version == item.StorageVersion:
 			return "any write of an object makes this final, a no-op patch and a storage migration, too; metadata.generation does not tell"
 		default:

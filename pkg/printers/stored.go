@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // StoredTable returns what etcd holds: counts, or the objects at one version.
@@ -94,7 +95,7 @@ func StoredNotes(item v1alpha1.StoredCRD) []string {
 		if count.Objects == 0 {
 			continue
 		}
-		objects := Plural(int(count.Objects), "object")
+		objects := english.Plural(count.Objects, "object")
 		switch count.State {
 		case v1alpha1.StoredUnlisted:
 			notes = append(notes, fmt.Sprintf("%s: %s at %s, which status.storedVersions does not list: do not remove %s; to rewrite them: kubectl crdver migrate %s --force",

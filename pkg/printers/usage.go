@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // maxRows is how many rows of a source a version gets; wide shows all.
@@ -24,7 +25,7 @@ func WriteUsage(w io.Writer, report *v1alpha1.UsageReport, options TableOptions)
 		return err
 	}
 	if left > 0 {
-		fmt.Fprintf(&out, "%s more: -o wide shows all\n", Plural(left, "row"))
+		fmt.Fprintf(&out, "%s more: -o wide shows all\n", english.Plural(left, "row"))
 	}
 	if len(table.Rows) > 0 {
 		out.WriteString("\n")
@@ -114,10 +115,7 @@ func capabilityRows(report *v1alpha1.UsageReport, crd string) [][]string {
 
 // countOf returns "2 objects" or "1 object" of a word that is in the plural.
 func countOf(n int64, of string) string {
-	if n == 1 {
-		of = strings.TrimSuffix(of, "s")
-	}
-	return fmt.Sprintf("%d %s", n, of)
+	return english.Plural(n, strings.TrimSuffix(of, "s"))
 }
 
 func evidenceRow(report *v1alpha1.UsageReport, crd, version string, e v1alpha1.UsageEvidence) []string {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // ClusterUsage is who uses versions on one of several clusters.
@@ -43,7 +44,7 @@ func WriteClusterUsage(w io.Writer, clusters []ClusterUsage, options TableOption
 		return err
 	}
 	if left > 0 {
-		fmt.Fprintf(&out, "%s more: -o wide shows all\n", Plural(left, "row"))
+		fmt.Fprintf(&out, "%s more: -o wide shows all\n", english.Plural(left, "row"))
 	}
 	if _, err := io.WriteString(w, out.String()+missing.String()); err != nil {
 		return fmt.Errorf("writing the usage: %w", err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // WriteWebhookChecks writes the examination of webhooks for people: a table for
@@ -27,7 +28,7 @@ func WriteWebhookChecks(w io.Writer, report *v1alpha1.WebhookCheckReport, option
 		}
 		out.WriteString("\n")
 	}
-	fmt.Fprintf(&out, "%s\n", CheckSummaryLine(report.Summary))
+	fmt.Fprintf(&out, "%s\n", checkSummaryLine(report.Summary))
 	if _, err := io.WriteString(w, out.String()); err != nil {
 		return fmt.Errorf("writing the checks: %w", err)
 	}
@@ -51,19 +52,19 @@ func webhookLine(item v1alpha1.CheckedWebhook) string {
 	return line
 }
 
-// CheckSummaryLine returns the counts of checks in words.
-func CheckSummaryLine(s v1alpha1.CheckSummary) string {
+// checkSummaryLine returns the counts of checks in words.
+func checkSummaryLine(s v1alpha1.CheckSummary) string {
 	counts := []string{fmt.Sprintf("%d ok", s.OK)}
 	if s.Failed > 0 {
 		counts = append(counts, fmt.Sprintf("%d failed", s.Failed))
 	}
 	if s.Warnings > 0 {
-		counts = append(counts, Plural(s.Warnings, "warning"))
+		counts = append(counts, english.Plural(s.Warnings, "warning"))
 	}
 	if s.Skipped > 0 {
 		counts = append(counts, fmt.Sprintf("%d skipped", s.Skipped))
 	}
-	return Plural(s.Webhooks, "webhook") + ": " + strings.Join(counts, ", ")
+	return english.Plural(s.Webhooks, "webhook") + ": " + strings.Join(counts, ", ")
 }
 
 // WebhookCheckCases returns the checks as tests.

@@ -100,7 +100,7 @@ func Select(ctx context.Context, crds cluster.CRDs, args []string, selection Sel
 		return Resolve(ctx, crds, args, selection)
 	}
 	if selection.Empty() {
-		return Candidates(ctx, crds, fits, command)
+		return onlyFitting(ctx, crds, fits, command)
 	}
 	selected, fitting := 0, []crd.CRD(nil)
 	err := list(ctx, crds, selection, func(one crd.CRD) error {
@@ -121,9 +121,9 @@ func Select(ctx context.Context, crds cluster.CRDs, args []string, selection Sel
 	return fitting, nil
 }
 
-// Candidates returns the only CRD of the cluster that fits. If there are more,
+// onlyFitting returns the only CRD of the cluster that fits. If there are more,
 // the error lists a command for each of them, ready to paste.
-func Candidates(ctx context.Context, crds cluster.CRDs, fits func(crd.CRD) bool, command func(name string) string) ([]crd.CRD, error) {
+func onlyFitting(ctx context.Context, crds cluster.CRDs, fits func(crd.CRD) bool, command func(name string) string) ([]crd.CRD, error) {
 	var first crd.CRD
 	var names []string
 	all := 0

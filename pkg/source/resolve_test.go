@@ -233,7 +233,7 @@ func TestSelect(t *testing.T) {
 	for i := range 25 {
 		many.items = append(many.items, named(fmt.Sprintf("xs.g%02d.example.com", i), "x", "X"))
 	}
-	_, err := Candidates(t.Context(), many, func(crd.CRD) bool { return true }, command)
+	_, err := onlyFitting(t.Context(), many, func(crd.CRD) bool { return true }, command)
 	if err == nil || !strings.HasSuffix(err.Error(), "xs.g09.example.com\nand 15 more; --all, --group and --selector choose several") {
 		t.Errorf("many: %v", err)
 	}

@@ -22,14 +22,13 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
-// Fact 12: ratcheting does not forgive `required` at the root of the schema.
-func TestFact12PassListsWhatTheSchemaRefuses(t *testing.T) {
-	t.Parallel()
-	const n = 120
+// startWithBare starts a server with n CronTabs, and more that have no spec. v1, the
+// storage version by then, demands one, v1beta1 does not.
+func startWithBare(t *testing.T, n int, names ...string) *testbed.InProcess {
+	t.Helper()
 	bed := startWithCronTabs(t, n, testbed.InProcessOptions{})
-	// Two objects have no spec; v1 demands one, v1beta1 does not.
 	client := dynamicClient(t, bed.Config(), "v1beta1").Namespace("a")
-	for _, name := range []string{"bare-1", "bare-2"} {
+	for _, name := range names {
 		object := testbed.NewCronTab("v1beta1", "a", name, 0)
 		delete(object.Object, "spec")
 		if _, err := client.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
@@ -40,7 +39,14 @@ func TestFact12PassListsWhatTheSchemaRefuses(t *testing.T) {
 		testbed.Version(crd, "v1").Schema.OpenAPIV3Schema.Required = []string{"spec"}
 	})
 	flipAndWait(t, bed)
+	return bed
+}
 
+// Fact 12: ratcheting does not forgive `required` at the root of the schema.
+func TestFact12PassListsWhatTheSchemaRefuses(t *testing.T) {
+	t.Parallel()
+	const n = 120
+	bed := startWithBare(t, n, "bare-1", "bare-2")
 	objects := cronTabs(t, bed.Config(), "v1")
 	result, err := storagemigration.Pass(t.Context(), objects, storagemigration.PassOptions{})
 	if err != nil {
@@ -142,19 +148,7 @@ func TestCase57PassListsElsewhere(t *testing.T) {
 func TestDetourAmongWriters(t *testing.T) {
 	t.Parallel()
 	const n = 20
-	bed := startWithCronTabs(t, n, testbed.InProcessOptions{})
-	client := dynamicClient(t, bed.Config(), "v1beta1").Namespace("a")
-	for _, name := range []string{"bare-lossy", "bare-sound", "bare-written"} {
-		object := testbed.NewCronTab("v1beta1", "a", name, 0)
-		delete(object.Object, "spec")
-		if _, err := client.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	updateCRD(t, bed, func(crd *apiextensionsv1.CustomResourceDefinition) {
-		testbed.Version(crd, "v1").Schema.OpenAPIV3Schema.Required = []string{"spec"}
-	})
-	flipAndWait(t, bed)
+	bed := startWithBare(t, n, "bare-lossy", "bare-sound", "bare-written")
 	old := cronTabs(t, bed.Config(), "v1beta1")
 	var asked []string
 	options := storagemigration.PassOptions{Concurrency: 1, Detour: &storagemigration.Detour{

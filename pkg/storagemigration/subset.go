@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// SampleSize is about how many objects a sample has.
-	SampleSize = 500
+	// sampleSize is about how many objects a sample has.
+	sampleSize = 500
 	// readAtOnce and namedPage bound the reads of named objects.
 	readAtOnce = 8
 	namedPage  = 100
@@ -101,7 +101,7 @@ func (n *Named) read(ctx context.Context, names []cluster.ObjectID) ([]*metav1.P
 	return found, nil
 }
 
-// sampled are every n-th of the objects of a resource, about SampleSize in all,
+// sampled are every n-th of the objects of a resource, about sampleSize in all,
 // from all pages, so that no namespace of that many objects is left out. A pass
 // over them is no proof of anything, whatever it calls itself.
 type sampled struct {
@@ -135,7 +135,7 @@ func (s *sampled) ListMetadata(ctx context.Context, options cluster.PageOptions)
 	}
 	switch {
 	case options.Continue == "":
-		s.stride = max(1, (total+SampleSize-1)/SampleSize)
+		s.stride = max(1, (total+sampleSize-1)/sampleSize)
 		s.seen, s.size = rand.Int64N(s.stride), 0 //nolint:gosec // Where it begins is no secret.
 	case options.Continue != s.token:
 		s.seen += s.size

@@ -11,6 +11,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // WriteTimeout is how long a write may stay in a server's hands: Kubernetes ends
@@ -111,19 +112,12 @@ func worthAnotherPass(last PassResult) bool {
 
 func whyNotClean(passes int, last PassResult) string {
 	if n := Unwritten(last.Counts); n > 0 {
-		return fmt.Sprintf("%d of %s could not be rewritten", n, counted(last.Counts.Listed))
+		return fmt.Sprintf("%d of %s could not be rewritten", n, english.Plural(last.Counts.Listed, "object"))
 	}
 	example := ""
 	if len(last.Rewritten) > 0 {
 		example = ", such as " + display(last.Rewritten[0]) + ","
 	}
 	return fmt.Sprintf("%s%s had to be rewritten again in pass %d: a server still persists at another version, or a webhook changes them with every write",
-		counted(last.Counts.Rewritten), example, passes)
-}
-
-func counted(objects int64) string {
-	if objects == 1 {
-		return "1 object"
-	}
-	return fmt.Sprintf("%d objects", objects)
+		english.Plural(last.Counts.Rewritten, "object"), example, passes)
 }

@@ -147,14 +147,5 @@ func (c *Converter) Stop() {
 
 // Conversion is what a CRD says to have its objects converted by the webhook.
 func (c *Converter) Conversion(reviewVersions ...string) *apiextensionsv1.CustomResourceConversion {
-	if len(reviewVersions) == 0 {
-		reviewVersions = []string{"v1"}
-	}
-	return &apiextensionsv1.CustomResourceConversion{
-		Strategy: apiextensionsv1.WebhookConverter,
-		Webhook: &apiextensionsv1.WebhookConversion{
-			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: &c.url, CABundle: c.ca},
-			ConversionReviewVersions: reviewVersions,
-		},
-	}
+	return ConversionAt(c.url, c.ca, reviewVersions...)
 }

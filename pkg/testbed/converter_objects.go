@@ -19,13 +19,13 @@ func HostPorts(group string) *apiextensionsv1.CustomResourceDefinition {
 	for i := range crd.Spec.Versions {
 		version := &crd.Spec.Versions[i]
 		version.AdditionalPrinterColumns = nil
-		version.Schema.OpenAPIV3Schema = HostPortSchema(version.Name)
+		version.Schema.OpenAPIV3Schema = hostPortSchema(version.Name)
 	}
 	return crd
 }
 
-// HostPortSchema returns a new copy of the schema of a version of [HostPorts].
-func HostPortSchema(version string) *apiextensionsv1.JSONSchemaProps {
+// hostPortSchema returns a new copy of the schema of a version of [HostPorts].
+func hostPortSchema(version string) *apiextensionsv1.JSONSchemaProps {
 	text, preserve := apiextensionsv1.JSONSchemaProps{Type: "string"}, true
 	spec := map[string]apiextensionsv1.JSONSchemaProps{
 		"image":    text,

@@ -31,7 +31,7 @@ func CronTabResource(version string) schema.GroupVersionResource {
 // is the storage version, and all have the same schema: spec.cronSpec,
 // spec.image, spec.replicas and status.replicas, with the status subresource. It
 // is namespaced, its short name is ct and it converts with None. Tests change
-// what they need changed: [Version], [SetStorageVersion], [CronTabSchema].
+// what they need changed: [Version], [SetStorageVersion].
 func CronTabs(versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
@@ -54,7 +54,7 @@ func CronTabs(versions ...string) *apiextensionsv1.CustomResourceDefinition {
 			Name:         name,
 			Served:       true,
 			Storage:      i == 0,
-			Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: CronTabSchema()},
+			Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: cronTabSchema()},
 			Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 			AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{
 				{Name: "Spec", Type: "string", JSONPath: ".spec.cronSpec"},
@@ -65,8 +65,8 @@ func CronTabs(versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// CronTabSchema returns a new copy of the schema of the versions of CronTabs.
-func CronTabSchema() *apiextensionsv1.JSONSchemaProps {
+// cronTabSchema returns a new copy of the schema of the versions of CronTabs.
+func cronTabSchema() *apiextensionsv1.JSONSchemaProps {
 	return &apiextensionsv1.JSONSchemaProps{
 		Type: "object",
 		Properties: map[string]apiextensionsv1.JSONSchemaProps{

@@ -67,7 +67,7 @@ func (r rule) others(target Target, version string) bool {
 	})
 }
 
-// report reports the versions that rules name.
+// rules reports the versions that rules name.
 func (s *Surroundings) rules(rules []rule, row v1alpha1.UsageEvidence, report reporter) {
 	for _, target := range s.targets {
 		for _, version := range target.Versions {

@@ -19,7 +19,7 @@ import (
 //   - No evidence of use: nothing, and nothing left that would tell. What somebody
 //     may do (capability) is no use.
 func Judge(evidence []v1alpha1.UsageEvidence, unlooked []v1alpha1.Unlooked, window time.Duration, now time.Time) (v1alpha1.UsageVerdict, string) {
-	if using := slices.IndexFunc(evidence, func(e v1alpha1.UsageEvidence) bool { return InUse(e, window, now) }); using >= 0 {
+	if using := slices.IndexFunc(evidence, func(e v1alpha1.UsageEvidence) bool { return inUse(e, window, now) }); using >= 0 {
 		return v1alpha1.UsageInUse, reason(evidence[using], now)
 	}
 	past := slices.ContainsFunc(evidence, func(e v1alpha1.UsageEvidence) bool { return e.Proves != v1alpha1.ProvesCapability })
@@ -32,8 +32,8 @@ func Judge(evidence []v1alpha1.UsageEvidence, unlooked []v1alpha1.Unlooked, wind
 	return v1alpha1.UsageNoEvidence, "all that tells of use was looked at"
 }
 
-// InUse tells whether one piece of evidence alone makes a version one in use.
-func InUse(e v1alpha1.UsageEvidence, window time.Duration, now time.Time) bool {
+// inUse tells whether one piece of evidence alone makes a version one in use.
+func inUse(e v1alpha1.UsageEvidence, window time.Duration, now time.Time) bool {
 	switch {
 	case e.Stale:
 		return false

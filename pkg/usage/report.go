@@ -102,7 +102,7 @@ func sortEvidence(evidence []v1alpha1.UsageEvidence, window time.Duration, now t
 	rank := func(e v1alpha1.UsageEvidence) int {
 		proofs := []v1alpha1.UsageProof{v1alpha1.ProvesUse, v1alpha1.ProvesReference, v1alpha1.ProvesPastUse, v1alpha1.ProvesCapability}
 		place := slices.Index(proofs, e.Proves)
-		if !InUse(e, window, now) {
+		if !inUse(e, window, now) {
 			place += len(proofs)
 		}
 		return place

@@ -2,11 +2,9 @@ package validate_test
 
 import (
 	"encoding/json"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/mutation"
 	"github.com/crdver/kubectl-crdver/pkg/validate"
 )
 
@@ -43,7 +42,7 @@ func FuzzRules(f *testing.F) {
 		}
 		random := rand.New(rand.NewPCG(seed, 0))
 		for range changes {
-			change(random, document)
+			mutation.Change(random, document)
 		}
 		values, err := json.Marshal(document)
 		if err != nil {
@@ -68,42 +67,4 @@ func FuzzRules(f *testing.F) {
 			t.Errorf("two runs differ on %s:\n%s\nand:\n%s", values, first, second)
 		}
 	})
-}
-
-// change makes one change somewhere in a document: a value is taken away,
-// emptied, replaced, or a list's item repeated.
-func change(random *rand.Rand, value any) {
-	some := func() any {
-		return []any{
-			nil, "", "v1", "v01", "v1beta", "example.com/v1", -1, 1 << 20, true, false, []any{}, map[string]any{}, "Webhook", "None",
-		}[random.IntN(14)]
-	}
-	switch at := value.(type) {
-	case map[string]any:
-		if len(at) == 0 {
-			return
-		}
-		key := slices.Sorted(maps.Keys(at))[random.IntN(len(at))]
-		switch random.IntN(8) {
-		case 0:
-			delete(at, key)
-		case 1:
-			at[key] = some()
-		default:
-			change(random, at[key])
-		}
-	case []any:
-		if len(at) == 0 {
-			return
-		}
-		i := random.IntN(len(at))
-		switch random.IntN(8) {
-		case 0:
-			at[i] = some()
-		case 1:
-			at[i] = at[random.IntN(len(at))]
-		default:
-			change(random, at[i])
-		}
-	}
 }

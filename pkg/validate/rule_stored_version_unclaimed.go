@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 func storedVersionUnclaimed() Rule {
@@ -53,7 +53,7 @@ func checkStoredVersionUnclaimed(s *Subject) []Problem {
 	if unknown := s.StoredUnknown(); unknown > 0 {
 		problems = append(problems, Problem{
 			Severity: v1alpha1.SeverityInfo, Path: "status.storedVersions",
-			Message: fmt.Sprintf("%s holds %s whose version is unknown: encrypted at rest, or not to be decoded", stored.Source, lifecycle.Plural(unknown, "object")),
+			Message: fmt.Sprintf("%s holds %s whose version is unknown: encrypted at rest, or not to be decoded", stored.Source, english.Plural(unknown, "object")),
 			Fix:     "To see which: kubectl crdver stored " + s.CRD.Name,
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 
+	"github.com/crdver/kubectl-crdver/pkg/english"
 	"github.com/crdver/kubectl-crdver/pkg/schema"
 )
 
@@ -125,11 +126,7 @@ func inStatus(path string) bool { return path == "status" || strings.HasPrefix(p
 
 // fields counts and lists paths: "2 fields (spec.a, spec.b)".
 func fields(paths []string) string {
-	noun := " fields ("
-	if len(paths) == 1 {
-		noun = " field ("
-	}
-	return itoa(len(paths)) + noun + listed(paths) + ")"
+	return english.Plural(len(paths), "field") + " (" + listed(paths) + ")"
 }
 
 // unpatched reports whether a manifest looks like one that is not applied as it

@@ -4,6 +4,7 @@ package chaos_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -131,16 +132,17 @@ func (p *admissionPolicies) lift() error {
 func (p *admissionPolicies) until(refused bool) error {
 	i := p.n + 7
 	name, namespace := fmt.Sprintf("object-%06d", i), p.scene.namespaces[i%len(p.scene.namespaces)]
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		_, err := p.scene.client().Resource(p.scene.at("v1")).Namespace(namespace).Patch(p.scene.Context(), name, types.MergePatchType,
+	var answer error
+	err := eventually("the policy is heeded", func() bool {
+		_, answer = p.scene.client().Resource(p.scene.at("v1")).Namespace(namespace).Patch(p.scene.Context(), name, types.MergePatchType,
 			[]byte(`{"metadata":{"labels":{"probe":"x"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-		if is := err != nil && strings.Contains(err.Error(), refusal); is == refused && (is || err == nil) {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%w: a minute later the policy is not heeded: %w", errUnexpected, err)
-		}
+		is := answer != nil && strings.Contains(answer.Error(), refusal)
+		return is == refused && (is || answer == nil)
+	})
+	if err != nil {
+		return errors.Join(err, answer)
 	}
+	return nil
 }
 
 func rule(verbs ...string) rbacv1.PolicyRule {

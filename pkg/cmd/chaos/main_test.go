@@ -1,7 +1,6 @@
 package chaos_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -62,29 +61,11 @@ func choose[T any](full, short T) T {
 	return short
 }
 
-// lockedBuffer is written to from several goroutines.
-type lockedBuffer struct {
-	lock   sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.lock.Lock()
-	defer b.lock.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.lock.Lock()
-	defer b.lock.Unlock()
-	return b.buffer.String()
-}
-
 // process is the plugin at work.
 type process struct {
 	args           []string
 	command        *exec.Cmd
-	stdout, stderr lockedBuffer
+	stdout, stderr testbed.Output
 	done           chan struct{}
 }
 

@@ -348,14 +348,13 @@ func (s *scene) forget(namespace string) {
 }
 
 // eventually waits until a check holds.
-func (s *scene) eventually(what string, check func() bool) {
-	s.Helper()
-	for deadline := time.Now().Add(time.Minute); !check(); {
+func eventually(what string, check func() bool) error {
+	for deadline := time.Now().Add(time.Minute); !check(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.Fatalf("not so after a minute: %s", what)
+			return fmt.Errorf("%w: not so after a minute: %s", errUnexpected, what)
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
+	return nil
 }
 
 // notTrimmed returns an error where v1beta1 is not in storedVersions any more.

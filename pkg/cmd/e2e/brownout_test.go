@@ -93,11 +93,11 @@ func TestBrownout(t *testing.T) {
 }
 
 // brownoutProcess starts the real binary.
-func (b *bed) brownoutProcess(t *testing.T, plugin, kubeconfig, name, length string) (command *exec.Cmd, out *lockedBuffer) {
+func (b *bed) brownoutProcess(t *testing.T, plugin, kubeconfig, name, length string) (command *exec.Cmd, out *testbed.Output) {
 	t.Helper()
 	command = exec.CommandContext(t.Context(), plugin, "brownout", "v1beta1", name, "--for", length, "--allow-in-use", "--yes",
 		"--progress", "json", "--kubeconfig", kubeconfig)
-	out = &lockedBuffer{}
+	out = &testbed.Output{}
 	command.Stdout, command.Stderr = out, out
 	if err := command.Start(); err != nil {
 		t.Fatal(err)

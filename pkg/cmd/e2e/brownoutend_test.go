@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -88,12 +87,10 @@ func TestBrownoutOfWhatGoes(t *testing.T) {
 func (b *bed) goes(t *testing.T, name string) {
 	t.Helper()
 	crds := b.crds(t).ApiextensionsV1().CustomResourceDefinitions()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if _, err := crds.Get(t.Context(), name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-			return
-		}
-	}
-	t.Fatalf("%s is still there", name)
+	eventually(t, func() bool {
+		_, err := crds.Get(t.Context(), name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
 }
 
 // TestBrownoutServedByOthers has somebody else serve the version during a brownout,
@@ -122,7 +119,7 @@ func TestBrownoutServedByOthers(t *testing.T) {
 }
 
 // says waits until a process has written all of some texts.
-func says(t *testing.T, out *lockedBuffer, texts ...string) {
+func says(t *testing.T, out *testbed.Output, texts ...string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		missing := ""
@@ -148,19 +145,11 @@ func TestBrownoutWithoutServer(t *testing.T) {
 	b := start(t, testbed.InProcessOptions{})
 	const group = "down.example.com"
 	name := b.brownoutScene(t, group)
-	proxy, err := testbed.StartProxy(t.Context(), b.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
-		t.Fatal(err)
-	}
+	behind, proxy := b.behindProxy(t)
 	down := func(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
-	back := "Whoever gives up has to run: kubectl crdver restore v1beta1 " + name + " --kubeconfig " + kubeconfig
-	begin := func() (*exec.Cmd, *lockedBuffer) {
-		command, out := b.brownoutProcess(t, plugin, kubeconfig, name, "3s")
+	back := "Whoever gives up has to run: kubectl crdver restore v1beta1 " + name + " --kubeconfig " + behind.kubeconfig
+	begin := func() (*exec.Cmd, *testbed.Output) {
+		command, out := b.brownoutProcess(t, plugin, behind.kubeconfig, name, "3s")
 		says(t, out, "v1beta1 is not served, ")
 		proxy.StepIn(down)
 		says(t, out, "v1beta1 is STILL NOT SERVED: ", back, "kubectl patch crd "+name+` --type json -p '[{\"op\":\"test\",\"path\":\"/spec/versions/0/name\",\"value\":\"v1beta1\"}`)

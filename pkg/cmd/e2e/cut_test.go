@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,11 +17,7 @@ func TestRequestsForTheCRDAreSentAgain(t *testing.T) {
 	b := start(t, testbed.InProcessOptions{})
 	const group = "cut.example.com"
 	name := b.scene(t, group, 30)
-	proxy, err := testbed.StartProxy(t.Context(), b.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
+	behind, proxy := b.behindProxy(t)
 	var mu sync.Mutex
 	began := false
 	cut := map[string]int{}
@@ -43,18 +38,11 @@ func TestRequestsForTheCRDAreSentAgain(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
-		t.Fatal(err)
-	}
 	for _, args := range [][]string{{"promote", "v1", name}, {"retire", "v1beta1", name, "--allow-in-use"}} {
 		mu.Lock()
 		began = false // A plan that could not be made has changed nothing.
 		mu.Unlock()
-		got := execute(t.Context(), neverRead{t}, append(args, "--yes", "--kubeconfig", kubeconfig)...)
-		if got.code != 0 {
-			t.Fatalf("%s: %s", strings.Join(args, " "), got)
-		}
+		behind.must(t, 0, append(args, "--yes")...)
 	}
 	mu.Lock()
 	defer mu.Unlock()

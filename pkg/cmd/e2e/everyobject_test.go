@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"net/http"
 	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,19 +67,13 @@ func TestEveryObjectIsLookedAt(t *testing.T) {
 		before := b.revisions(t)
 		for _, args := range [][]string{{"promote", "v1", name, "--yes"}, {"promote", "v1", name, "--dry-run=server"}} {
 			got := b.must(t, 3, args...)
-			for _, text := range []string{"Rehearsal: 1200 of 1200 objects", "spec.legacy lost in", "a/" + odd[0]} {
-				if !strings.Contains(got.stdout+got.stderr, text) {
-					t.Errorf("no %q in %s", text, got)
-				}
-			}
+			contains(t, got.stdout+got.stderr, "Rehearsal: 1200 of 1200 objects", "spec.legacy lost in", "a/"+odd[0])
 		}
 		b.wantUnwritten(t, before)
 	}
 	b.wantLegacy(t, group, odd...)
 	got := b.must(t, 3, "promote", "v1", name, "--yes", "--engine", "in-tree")
-	if !strings.Contains(got.stdout+got.stderr, "in-tree") {
-		t.Error(got)
-	}
+	contains(t, got.stdout+got.stderr, "in-tree")
 	// Allowed is allowed; a sample does then.
 	b.must(t, 0, "promote", "v1", name, "--yes", "--allow-loss", "spec.legacy")
 	b.wantStored(t, group, map[string]int{"v1": 1200})
@@ -111,12 +104,10 @@ func TestRehearseAll(t *testing.T) {
 	}
 }
 
-// TestFieldsThatCannotBeSeen has objects stored at a version that is not served,
-// and which has more fields.
-func TestFieldsThatCannotBeSeen(t *testing.T) {
-	t.Parallel()
-	b := start(t, testbed.InProcessOptions{})
-	const group = "unseen.example.com"
+// unseen creates a CRD with five objects in the namespace a that are stored at
+// v1beta1, which is not served any more. object-000003 has spec.legacy.
+func (b *bed) unseen(t *testing.T, group string) string {
+	t.Helper()
 	name := b.createCRD(t, narrower(group))
 	b.createObjects(t, group, "v1beta1", 5, "a")
 	b.setLegacy(t, group, "object-000003")
@@ -124,23 +115,27 @@ func TestFieldsThatCannotBeSeen(t *testing.T) {
 		testbed.SetStorageVersion(c, "v1")
 		testbed.Version(c, "v1beta1").Served = false
 	})
+	return name
+}
+
+// TestFieldsThatCannotBeSeen has objects stored at a version that is not served,
+// and which has more fields.
+func TestFieldsThatCannotBeSeen(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group = "unseen.example.com"
+	name := b.unseen(t, group)
 	before := b.revisions(t)
 	for _, args := range [][]string{{"migrate", name, "--yes"}, {"retire", "v1beta1", name, "--yes"}} {
 		got := b.must(t, 3, args...)
-		for _, text := range []string{"stored at v1beta1, which is not served", "spec.legacy", "kubectl crdver restore v1beta1 " + name, "--allow-loss"} {
-			if !strings.Contains(got.stdout+got.stderr, text) {
-				t.Errorf("no %q in %s", text, got)
-			}
-		}
+		contains(t, got.stdout+got.stderr, "stored at v1beta1, which is not served", "spec.legacy", "kubectl crdver restore v1beta1 "+name, "--allow-loss")
 	}
 	b.wantUnwritten(t, before)
 	b.wantLegacy(t, group, "object-000003")
 	// As it says: once it is served, it can be seen.
 	b.must(t, 0, "restore", "v1beta1", name, "--yes")
 	got := b.must(t, 3, "migrate", name, "--yes")
-	if !strings.Contains(got.stdout+got.stderr, "spec.legacy lost in 1 object: a/object-000003") {
-		t.Error(got)
-	}
+	contains(t, got.stdout+got.stderr, "spec.legacy lost in 1 object: a/object-000003")
 	b.wantLegacy(t, group, "object-000003")
 	b.must(t, 0, "migrate", name, "--yes", "--allow-loss", "spec.legacy")
 	b.wantStored(t, group, map[string]int{"v1": 5})
@@ -154,35 +149,18 @@ func TestFieldWrittenMeanwhile(t *testing.T) {
 	const group, odd = "meanwhile.example.com", "object-000009"
 	name := b.createCRD(t, narrower(group))
 	b.createObjects(t, group, "v1beta1", 20, "a")
-	proxy, err := testbed.StartProxy(t.Context(), b.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
+	behind, proxy := b.behindProxy(t)
 	var once sync.Once
 	proxy.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		// Once v1 is the storage version, the server drops the field from what clients
 		// write. This is the last moment before.
-		flips := r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/customresourcedefinitions/"+name) &&
-			r.Header.Get("Content-Type") == string(types.JSONPatchType) && r.URL.Query().Get("dryRun") == ""
-		if flips {
+		if patchesCRD(r) && path.Base(r.URL.Path) == name {
 			once.Do(func() { b.setLegacy(t, group, odd) })
 		}
 		next.ServeHTTP(w, r)
 	})
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
-		t.Fatal(err)
-	}
-	got := execute(t.Context(), neverRead{t}, "promote", "v1", name, "--yes", "--kubeconfig", kubeconfig)
-	if got.code != 4 {
-		t.Fatal(got)
-	}
-	for _, text := range []string{"1 object refused", "FieldLoss", "a/" + odd, "a rewrite through v1 would lose or change spec.legacy", "--allow-loss PATH"} {
-		if !strings.Contains(got.stdout+got.stderr, text) {
-			t.Errorf("no %q in %s", text, got)
-		}
-	}
+	got := behind.must(t, 4, "promote", "v1", name, "--yes")
+	contains(t, got.stdout+got.stderr, "1 object refused", "FieldLoss", "a/"+odd, "a rewrite through v1 would lose or change spec.legacy", "--allow-loss PATH")
 	b.wantLegacy(t, group, odd)
 	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1beta1", "v1"})
 	// The next run finds it before it writes anything.
@@ -208,20 +186,12 @@ func TestFieldsOfATrimmedVersion(t *testing.T) {
 	t.Parallel()
 	b := start(t, testbed.InProcessOptions{})
 	const group = "trimmed.example.com"
-	name := b.createCRD(t, narrower(group))
-	b.createObjects(t, group, "v1beta1", 5, "a")
-	b.setLegacy(t, group, "object-000003")
-	b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
-		testbed.SetStorageVersion(c, "v1")
-		testbed.Version(c, "v1beta1").Served = false
-	})
+	name := b.unseen(t, group)
 	b.patchStored(t, name, "v1")
 	before := b.revisions(t)
 	for _, args := range [][]string{{"migrate", name}, {"promote", "v1", name}, {"retire", "v1beta1", name}} {
 		got := b.must(t, 3, append(args, "--yes")...)
-		if !strings.Contains(got.stdout+got.stderr, "objects may be stored at v1beta1, which is not served") {
-			t.Error(got)
-		}
+		contains(t, got.stdout+got.stderr, "objects may be stored at v1beta1, which is not served")
 	}
 	b.wantUnwritten(t, before)
 	b.wantLegacy(t, group, "object-000003")
@@ -241,9 +211,7 @@ func TestStorageVersionUnserved(t *testing.T) {
 		testbed.Version(c, "v1").Served = false
 	})
 	got := b.must(t, 3, "migrate", name, "--yes")
-	if !strings.Contains(got.stdout+got.stderr, "spec.legacy lost in 1 object: a/"+odd) {
-		t.Error(got)
-	}
+	contains(t, got.stdout+got.stderr, "spec.legacy lost in 1 object: a/"+odd)
 	b.wantLegacy(t, group, odd)
 }
 
@@ -268,29 +236,18 @@ func TestSchemaChangesMeanwhile(t *testing.T) {
 	b := start(t, testbed.InProcessOptions{})
 	const group, n = "changing.example.com", 200
 	name := b.scene(t, group, n)
-	proxy, err := testbed.StartProxy(t.Context(), b.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
-	var once sync.Once
+	behind, proxy := b.behindProxy(t)
 	var rewrites atomic.Int64
 	proxy.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/"+testbed.CronTabPlural+"/") && r.URL.Query().Get("dryRun") == "" && rewrites.Add(1) == 60 {
-			once.Do(func() {
-				b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
-					delete(testbed.Version(c, "v1").Schema.OpenAPIV3Schema.Properties["spec"].Properties, "image")
-				})
+		if patchesObject(r) && rewrites.Add(1) == 60 {
+			b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) {
+				delete(testbed.Version(c, "v1").Schema.OpenAPIV3Schema.Properties["spec"].Properties, "image")
 			})
 		}
 		next.ServeHTTP(w, r)
 	})
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
-		t.Fatal(err)
-	}
-	got := execute(t.Context(), neverRead{t}, "promote", "v1", name, "--yes", "--qps", "10", "--kubeconfig", kubeconfig)
-	if got.code != 3 || !strings.Contains(got.stdout+got.stderr, "somebody changed the CRD while objects were rewritten") {
+	got := behind.must(t, 3, "promote", "v1", name, "--yes", "--qps", "10")
+	if !strings.Contains(got.stdout+got.stderr, "somebody changed the CRD while objects were rewritten") {
 		t.Fatal(got)
 	}
 	if at := rewrites.Load(); at > 150 {

@@ -102,6 +102,19 @@ func TestSecondRunStops(t *testing.T) {
 	}
 }
 
+// migrating starts a promotion in a process of its own, and waits until it rewrites.
+func (b *bed) migrating(t *testing.T, name string) (*exec.Cmd, *testbed.Output) {
+	t.Helper()
+	var errOut testbed.Output
+	run := exec.CommandContext(t.Context(), binary(t), "promote", "v1", name, "--yes", "--qps", "20", "--progress", "json", "--kubeconfig", b.kubeconfig)
+	run.Stderr = &errOut
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return strings.Contains(errOut.String(), `"step":"migrate"`) })
+	return run, &errOut
+}
+
 // TestStoppedRunWakesUp stops a run in the middle, has another one take its place,
 // and lets the first go on: it does nothing more.
 func TestStoppedRunWakesUp(t *testing.T) {
@@ -109,13 +122,7 @@ func TestStoppedRunWakesUp(t *testing.T) {
 	b := start(t, testbed.InProcessOptions{})
 	const group = "asleep.example.com"
 	name := b.scene(t, group, 120)
-	var errOut lockedBuffer
-	first := exec.CommandContext(t.Context(), binary(t), "promote", "v1", name, "--yes", "--qps", "20", "--progress", "json", "--kubeconfig", b.kubeconfig)
-	first.Stderr = &errOut
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() bool { return strings.Contains(errOut.String(), `"step":"migrate"`) })
+	first, errOut := b.migrating(t, name)
 	if err := first.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -149,13 +156,7 @@ func TestKilledRunIsFollowed(t *testing.T) {
 	b := start(t, testbed.InProcessOptions{})
 	const group = "followed.example.com"
 	name := b.scene(t, group, 80)
-	var errOut lockedBuffer
-	first := exec.CommandContext(t.Context(), binary(t), "promote", "v1", name, "--yes", "--qps", "20", "--progress", "json", "--kubeconfig", b.kubeconfig)
-	first.Stderr = &errOut
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() bool { return strings.Contains(errOut.String(), `"step":"migrate"`) })
+	first, _ := b.migrating(t, name)
 	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,7 @@ func dyingWebhook(t *testing.T, b *bed, m *traffic, group string, after time.Dur
 		if hook.down.Load() && strings.Contains(r.URL.Path, group) {
 			meanwhile.Add(1) // The server's own caches call the webhook, too.
 		}
-		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/"+testbed.CronTabPlural+"/") && r.URL.Query().Get("dryRun") == "" &&
-			strings.Contains(r.URL.Path, group) && rewritten.Add(1) == dyingObjects/4 {
+		if patchesObject(r) && strings.Contains(r.URL.Path, group) && rewritten.Add(1) == dyingObjects/4 {
 			hook.down.Store(true)
 			if after > 0 {
 				time.AfterFunc(after, func() { hook.down.Store(false) })

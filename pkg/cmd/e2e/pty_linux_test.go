@@ -24,7 +24,7 @@ type terminal struct {
 	t       *testing.T
 	command *exec.Cmd
 	master  *os.File
-	screen  lockedBuffer
+	screen  testbed.Output
 	stdout  bytes.Buffer
 	drained chan struct{}
 }

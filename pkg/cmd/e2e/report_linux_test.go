@@ -283,7 +283,7 @@ func TestStatusSignal(t *testing.T) {
 			t.Parallel()
 			group := "status-" + mode + ".example.com"
 			name := b.scene(t, group, 30)
-			var stdout, stderr lockedBuffer
+			var stdout, stderr testbed.Output
 			command := exec.CommandContext(t.Context(), path, "promote", "v1", name, "--yes", "--qps", "10", "--progress", mode, "--kubeconfig", b.kubeconfig)
 			command.Stdout, command.Stderr = &stdout, &stderr
 			if err := command.Start(); err != nil {

@@ -306,11 +306,7 @@ func TestRescueInterrupted(t *testing.T) {
 	const group = "halfway.example.com"
 	name := b.lose(t, crontabs(group, "v1", "v1alpha1"), 3)
 	contents := b.contents(t, group)
-	proxy, err := testbed.StartProxy(t.Context(), b.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
+	behind, proxy := b.behindProxy(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	proxy.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -319,11 +315,7 @@ func TestRescueInterrupted(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
-		t.Fatal(err)
-	}
-	got := execute(ctx, neverRead{t}, "rescue", name, "--yes", "--kubeconfig", kubeconfig)
+	got := execute(ctx, neverRead{t}, "rescue", name, "--yes", "--kubeconfig", behind.kubeconfig)
 	if got.code != 130 {
 		t.Fatal(got)
 	}

@@ -14,9 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -48,37 +46,14 @@ func specs(t *testing.T, group string, versions ...[2]string) *apiextensionsv1.C
 func hook(t *testing.T, convert func(object map[string]any, from, to string)) *apiextensionsv1.CustomResourceConversion {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var review apiextensionsv1.ConversionReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			t.Error(err)
-			return
-		}
-		review.Response = &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
-		for _, raw := range review.Request.Objects {
-			object := &unstructured.Unstructured{}
-			if err := object.UnmarshalJSON(raw.Raw); err != nil {
-				t.Error(err)
-			}
-			to := review.Request.DesiredAPIVersion
+		testbed.AnswerConversion(w, r, func(object *unstructured.Unstructured, to string) error {
 			convert(object.Object, filepath.Base(object.GetAPIVersion()), filepath.Base(to))
-			object.SetAPIVersion(to)
-			review.Response.ConvertedObjects = append(review.Response.ConvertedObjects, runtime.RawExtension{Object: object})
-		}
-		review.Request = nil
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(review); err != nil {
-			t.Error(err)
-		}
+			return nil
+		})
 	}))
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	return &apiextensionsv1.CustomResourceConversion{
-		Strategy: apiextensionsv1.WebhookConverter,
-		Webhook: &apiextensionsv1.WebhookConversion{
-			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: &server.URL, CABundle: ca},
-			ConversionReviewVersions: []string{"v1"},
-		},
-	}
+	return testbed.ConversionAt(server.URL, ca)
 }
 
 // hostPort converts as in the Kubernetes documentation: hostPort in v1beta1, host

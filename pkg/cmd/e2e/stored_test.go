@@ -3,8 +3,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,17 +19,8 @@ const storedGroup = "stored.example.com"
 // snapshot saves a snapshot of the bed's etcd.
 func (b *bed) snapshot(t *testing.T) string {
 	t.Helper()
-	stream, err := b.Etcd().Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Close() //nolint:errcheck // Only read.
-	data, err := io.ReadAll(stream)
-	if err != nil {
-		t.Fatal(err)
-	}
 	name := filepath.Join(t.TempDir(), "snapshot.db")
-	if err := os.WriteFile(name, data, 0o600); err != nil {
+	if err := testbed.SaveSnapshot(t.Context(), b.Etcd(), name); err != nil {
 		t.Fatal(err)
 	}
 	return name

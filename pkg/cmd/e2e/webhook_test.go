@@ -1,8 +1,8 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
 // webhook is a conversion webhook, served with TLS. Before v1, the field
@@ -42,50 +42,33 @@ func startWebhook(t *testing.T) *webhook {
 		if hook.down.Load() {
 			panic(http.ErrAbortHandler)
 		}
-		var review apiextensionsv1.ConversionReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			t.Error(err)
-			return
-		}
-		review.Response = &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
-		if hook.broken.Load() {
-			review.Response.Result = metav1.Status{Status: metav1.StatusFailure, Message: "the converter is out of order"}
-		} else {
-			for _, raw := range review.Request.Objects {
-				object := convert(t, raw.Raw, review.Request.DesiredAPIVersion)
-				if hook.forgets.Load() {
-					unstructured.RemoveNestedField(object.Object, "spec", "image")
-				}
-				review.Response.ConvertedObjects = append(review.Response.ConvertedObjects, runtime.RawExtension{Object: object})
+		testbed.AnswerConversion(w, r, func(object *unstructured.Unstructured, to string) error {
+			if hook.broken.Load() {
+				return errors.New("the converter is out of order")
 			}
-		}
-		review.Request = nil
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(review); err != nil {
-			t.Error(err)
-		}
+			renameSchedule(object.Object, to)
+			if hook.forgets.Load() {
+				unstructured.RemoveNestedField(object.Object, "spec", "image")
+			}
+			return nil
+		})
 	}))
 	t.Cleanup(hook.server.Close)
 	return hook
 }
 
-func convert(t *testing.T, raw []byte, to string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(raw); err != nil {
-		t.Error(err)
-	}
+// renameSchedule converts an object.
+func renameSchedule(object map[string]any, to string) {
 	from, into := "schedule", "cronSpec"
 	if !strings.HasSuffix(to, "/v1") {
 		from, into = into, from
 	}
-	if spec, ok := object.Object["spec"].(map[string]any); ok {
+	if spec, ok := object["spec"].(map[string]any); ok {
 		if value, ok := spec[from]; ok {
 			spec[into] = value
 			delete(spec, from)
 		}
 	}
-	object.SetAPIVersion(to)
-	return object
 }
 
 func (h *webhook) conversion() *apiextensionsv1.CustomResourceConversion {
@@ -93,14 +76,7 @@ func (h *webhook) conversion() *apiextensionsv1.CustomResourceConversion {
 	if h.ca != nil {
 		der = h.ca
 	}
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return &apiextensionsv1.CustomResourceConversion{
-		Strategy: apiextensionsv1.WebhookConverter,
-		Webhook: &apiextensionsv1.WebhookConversion{
-			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: &h.server.URL, CABundle: ca},
-			ConversionReviewVersions: []string{"v1"},
-		},
-	}
+	return testbed.ConversionAt(h.server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 // converted returns a CRD whose objects the webhook converts.

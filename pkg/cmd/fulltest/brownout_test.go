@@ -28,13 +28,9 @@ import (
 // of workloads, and with an API server that is stopped in the end.
 func TestBrownout(t *testing.T) {
 	t.Parallel()
-	bed, err := testbed.StartFull(t.Context(), testbed.FullOptions{
+	bed := startFull(t, testbed.FullOptions{
 		AuditPolicy: testbed.AuditMetadata, ControllerManager: true, Controllers: []string{"deployment-controller", "replicaset-controller"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bed.Stop)
 	t.Run("together", func(t *testing.T) {
 		for name, run := range map[string]func(*testing.T, *testbed.Full){"clients": testBrownoutClients, "workloads": testBrownoutWorkloads} {
 			t.Run(name, func(t *testing.T) {

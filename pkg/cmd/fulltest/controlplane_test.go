@@ -59,11 +59,7 @@ func TestInTree(t *testing.T) {
 func runScenarios(t *testing.T, groups ...[]scenario) {
 	t.Helper()
 	begin := time.Now()
-	bed, err := testbed.StartFull(t.Context(), testbed.FullOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bed.Stop)
+	bed := startFull(t, testbed.FullOptions{})
 	t.Logf("started in %s", time.Since(begin))
 	subjects := map[string]*subject{}
 	for _, one := range slices.Concat(groups...) {

@@ -68,11 +68,7 @@ func startFleet(t *testing.T) fleet {
 // that nobody wrote at it.
 func fleetMember(t *testing.T) *subject {
 	t.Helper()
-	bed, err := testbed.StartFull(t.Context(), testbed.FullOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bed.Stop)
+	bed := startFull(t, testbed.FullOptions{})
 	s := newSubject(t, bed, fleetGroup, 0, "v1beta1", "v1")
 	s.create(t, "v1", 3)
 	return s

@@ -27,6 +27,17 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
 
+// startFull starts a control plane of the test's own.
+func startFull(t *testing.T, options testbed.FullOptions) *testbed.Full {
+	t.Helper()
+	bed, err := testbed.StartFull(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(bed.Stop)
+	return bed
+}
+
 // subject is the CRD of one test, crontabs.GROUP, on the shared control plane.
 type subject struct {
 	bed   *testbed.Full

@@ -3,11 +3,9 @@
 package fulltest_test
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -29,13 +27,9 @@ import (
 // not, the verify pass does the work.
 func TestEngineV1beta1(t *testing.T) {
 	t.Parallel()
-	bed, err := testbed.StartFull(t.Context(), testbed.FullOptions{
+	bed := startFull(t, testbed.FullOptions{
 		APIServerArgs: []string{"--runtime-config=storagemigration.k8s.io/v1=false,storagemigration.k8s.io/v1beta1=true"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bed.Stop)
 	const n = 10
 	s := newSubject(t, bed, "engine-v1beta1.example.com", n, "v1beta1", "v1")
 	if _, err := kubeClient(t, bed).Discovery().ServerResourcesForGroupVersion(storagemigrationv1.SchemeGroupVersion.String()); err == nil {
@@ -78,30 +72,18 @@ func TestEngineV1beta1(t *testing.T) {
 func testEngineInterrupted(t *testing.T, _ *testbed.Full, s *subject) {
 	s.flip(t)
 	thaw := s.freezeWrites(t, "engine-interrupted", "object-000002")
-	dir := t.TempDir()
-	plugin, err := testbed.BuildPlugin(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := exec.CommandContext(t.Context(), plugin, "migrate", s.name, "--engine", "in-tree", "--yes", "--kubeconfig", s.kubeconfig)
-	command.Env = append(os.Environ(), "HOME="+dir)
-	var out, errOut bytes.Buffer
-	command.Stdout, command.Stderr = &out, &errOut
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the migration is there", migrationLimit, func() bool { return len(s.svms(t)) == 1 })
+	command, out := s.following(t)
 	name := s.svms(t)[0]
 	if err := command.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	_ = command.Wait() // The exit code says it.
 	if code := command.ProcessState.ExitCode(); code != 130 {
-		t.Errorf("exit code %d\n%s%s", code, out.String(), errOut.String())
+		t.Errorf("exit code %d\n%s", code, out)
 	}
 	for _, text := range []string{"interrupted", "to continue: kubectl crdver migrate " + s.name, "--engine in-tree", name} {
-		if !strings.Contains(out.String()+errOut.String(), text) {
-			t.Errorf("it says nothing of %q\n%s%s", text, out.String(), errOut.String())
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("it says nothing of %q\n%s", text, out)
 		}
 	}
 	if left := s.crd(t).Annotations["crdver.dev/migration"]; left != "" {
@@ -123,11 +105,7 @@ func testEngineInterrupted(t *testing.T, _ *testbed.Full, s *subject) {
 // answer, and nothing is said of fewer objects.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
-	bed, err := testbed.StartFull(t.Context(), testbed.FullOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bed.Stop)
+	bed := startFull(t, testbed.FullOptions{})
 	s := newSubject(t, bed, "slow-link.example.com", 3, "v1beta1", "v1")
 	proxy, err := testbed.StartProxy(t.Context(), bed.Config())
 	if err != nil {

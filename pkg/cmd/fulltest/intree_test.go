@@ -3,7 +3,6 @@
 package fulltest_test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -177,11 +176,10 @@ func testEngineSecond(t *testing.T, _ *testbed.Full, s *subject) {
 	s.finished(t)
 }
 
-// testEngineKilled kills the command while the server migrates. The migration
-// goes on, and trims with nobody there; the next run lists again what is not
-// proven, follows the migration that is there, and makes no other.
-func testEngineKilled(t *testing.T, _ *testbed.Full, s *subject) {
-	s.flip(t)
+// following starts a command that has the server migrate, and waits until there is
+// the migration that it follows. The output is both of its streams.
+func (s *subject) following(t *testing.T) (*exec.Cmd, *testbed.Output) {
+	t.Helper()
 	dir := t.TempDir()
 	plugin, err := testbed.BuildPlugin(t.Context(), dir)
 	if err != nil {
@@ -189,12 +187,21 @@ func testEngineKilled(t *testing.T, _ *testbed.Full, s *subject) {
 	}
 	command := exec.CommandContext(t.Context(), plugin, "migrate", s.name, "--engine", "in-tree", "--yes", "--kubeconfig", s.kubeconfig)
 	command.Env = append(os.Environ(), "HOME="+dir)
-	var errOut bytes.Buffer
-	command.Stderr = &errOut
+	out := &testbed.Output{}
+	command.Stdout, command.Stderr = out, out
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the migration is there", migrationLimit, func() bool { return len(s.svms(t)) == 1 })
+	return command, out
+}
+
+// testEngineKilled kills the command while the server migrates. The migration
+// goes on, and trims with nobody there; the next run lists again what is not
+// proven, follows the migration that is there, and makes no other.
+func testEngineKilled(t *testing.T, _ *testbed.Full, s *subject) {
+	s.flip(t)
+	command, _ := s.following(t)
 	if err := command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

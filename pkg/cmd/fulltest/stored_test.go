@@ -4,7 +4,6 @@ package fulltest_test
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,26 +28,13 @@ resources:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bed, err := testbed.StartFull(t.Context(), testbed.FullOptions{APIServerArgs: []string{
+	bed := startFull(t, testbed.FullOptions{APIServerArgs: []string{
 		"--encryption-provider-config=" + encryption, "--feature-gates=CBORServingAndStorage=true",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bed.Stop)
 	s := newSubject(t, bed, "open.example.com", 3, "v1beta1", "v1")
 	newSubject(t, bed, "secret.example.com", 2, "v1beta1", "v1")
-	stream, err := bed.Etcd().Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Close() //nolint:errcheck // Only read.
-	data, err := io.ReadAll(stream)
-	if err != nil {
-		t.Fatal(err)
-	}
 	snapshot := filepath.Join(t.TempDir(), "snapshot.db")
-	if err := os.WriteFile(snapshot, data, 0o600); err != nil {
+	if err := testbed.SaveSnapshot(t.Context(), bed.Etcd(), snapshot); err != nil {
 		t.Fatal(err)
 	}
 	got := s.run(t, "stored", "-o", "json", "--etcd-snapshot", snapshot)

@@ -40,11 +40,7 @@ func machineAddress(t *testing.T) string {
 func TestWebhookCheck(t *testing.T) {
 	t.Parallel()
 	address := machineAddress(t)
-	bed, err := testbed.StartFull(t.Context(), testbed.FullOptions{APIServerArgs: []string{"--enable-aggregator-routing=true"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bed.Stop)
+	bed := startFull(t, testbed.FullOptions{APIServerArgs: []string{"--enable-aggregator-routing=true"}})
 	converter, err := testbed.StartConverter(t.Context(), testbed.ConverterOptions{Address: address + ":0", Names: []string{"converter.hooks.svc"}})
 	if err != nil {
 		t.Fatal(err)

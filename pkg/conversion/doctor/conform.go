@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 // conform sends what the API server sends, one object and several of each version,
@@ -19,7 +20,7 @@ func (e *examination) conform(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			in := fmt.Sprintf("%s, %s", p, objectsText(n))
+			in := fmt.Sprintf("%s, %s", p, english.Plural(n, "object"))
 			found, converted := e.violations(a)
 			e.tally.note(in, found)
 			e.tally.size(in, converted)
@@ -35,13 +36,6 @@ func (e *examination) conform(ctx context.Context) error {
 		return &stopError{why}
 	}
 	return nil
-}
-
-func objectsText(n int) string {
-	if n == 1 {
-		return "1 object"
-	}
-	return fmt.Sprintf("%d objects", n)
 }
 
 // tellRegular adds one check for each rule of the protocol.

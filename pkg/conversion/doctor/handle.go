@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 const (
@@ -75,7 +76,7 @@ func (e *examination) unknownVersion(ctx context.Context) {
 		silent = "no message"
 	}
 	if n := len(a.answer().Response.ConvertedObjects); n > 0 {
-		objects = objectsText(n) + ", although the conversion failed"
+		objects = english.Plural(n, "object") + ", although the conversion failed"
 	}
 	e.verdict(checkFailedMessage, silent, v1alpha1.CheckFailed, "there is one")
 	e.verdict(checkFailedObjects, objects, v1alpha1.CheckFailed, "there are none")

@@ -113,7 +113,7 @@ func (e *examination) added(ctx context.Context, object, converted map[string]an
 	e.samples.schemas[p.from].Prune(back[0]) // What the server drops anyway is not added.
 	var paths []string
 	for _, d := range conversion.Differences(bare(object), bare(back[0]), e.samples.schemas[p.from]) {
-		if d.Change == conversion.ChangeAppeared {
+		if d.Change == v1alpha1.ChangeAppeared {
 			paths = append(paths, d.Path+" appears")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/conversion"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/review"
+	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
 const (
@@ -138,7 +139,7 @@ func (e *examination) compare(ctx context.Context, t *trip, object, converted, b
 	}
 	for _, d := range pure {
 		// What appears and is not in the schema is dropped at once.
-		appears := d.Change == conversion.ChangeAppeared
+		appears := d.Change == v1alpha1.ChangeAppeared
 		if !stash(d) && (!appears || slices.ContainsFunc(kept, same(d))) {
 			note(t.found, d.Path, d.Change, name)
 		}
@@ -149,7 +150,7 @@ func (e *examination) compare(ctx context.Context, t *trip, object, converted, b
 		return
 	}
 	for _, path := range paths {
-		note(t.left, path, conversion.ChangeLost, name)
+		note(t.left, path, v1alpha1.ChangeLost, name)
 	}
 	again, refusal := e.convert(ctx, []map[string]any{pruned}, t.from)
 	if refusal != "" {
@@ -170,7 +171,7 @@ func same(d conversion.Difference) func(conversion.Difference) bool {
 // stash reports whether a difference is an annotation that appeared: webhooks
 // keep in them what another version cannot express.
 func stash(d conversion.Difference) bool {
-	return d.Change == conversion.ChangeAppeared && strings.HasPrefix(d.Path, "metadata.annotations")
+	return d.Change == v1alpha1.ChangeAppeared && strings.HasPrefix(d.Path, "metadata.annotations")
 }
 
 func note(into map[[2]string]*v1alpha1.FieldDifference, path, change, name string) {
@@ -189,7 +190,7 @@ func note(into map[[2]string]*v1alpha1.FieldDifference, path, change, name strin
 
 // tellTrip adds the checks of one pair of versions.
 func (e *examination) tellTrip(t *trip) {
-	what := fmt.Sprintf("%s to %s and back, %s", t.from, t.to, objectsText(int(t.objects)))
+	what := fmt.Sprintf("%s to %s and back, %s", t.from, t.to, english.Plural(t.objects, "object"))
 	if t.made {
 		what += " made up from the schema"
 	}
@@ -200,7 +201,7 @@ func (e *examination) tellTrip(t *trip) {
 			result = v1alpha1.CheckWarning // It may refuse them with good reason.
 		}
 		e.semantics(checkRoundTrip, result, fmt.Sprintf("%s: %d not converted, %s (%s)", what, len(t.refused), t.refusal, few(t.refused)), found)
-	case slices.ContainsFunc(found, func(d v1alpha1.FieldDifference) bool { return d.Change != conversion.ChangeAppeared }):
+	case slices.ContainsFunc(found, func(d v1alpha1.FieldDifference) bool { return d.Change != v1alpha1.ChangeAppeared }):
 		e.semantics(checkRoundTrip, v1alpha1.CheckFailed, what+": "+pathsText(found), found)
 	case len(found) > 0:
 		e.semantics(checkRoundTrip, v1alpha1.CheckWarning, what+": "+pathsText(found), found)
@@ -236,7 +237,7 @@ func sorted(found map[[2]string]*v1alpha1.FieldDifference) []v1alpha1.FieldDiffe
 func pathsText(found []v1alpha1.FieldDifference) string {
 	var texts []string
 	for _, d := range found {
-		texts = append(texts, fmt.Sprintf("%s %s in %s (%s)", d.Change, d.Path, objectsText(int(d.Objects)), strings.Join(d.Examples, ", ")))
+		texts = append(texts, fmt.Sprintf("%s %s in %s (%s)", d.Change, d.Path, english.Plural(d.Objects, "object"), strings.Join(d.Examples, ", ")))
 	}
 	return few(texts)
 }

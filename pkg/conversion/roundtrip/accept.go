@@ -2,7 +2,6 @@ package roundtrip
 
 import (
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/conversion"
 )
 
 // Accept marks the differences of a report that are expected, counts all, and
@@ -49,9 +48,9 @@ func count(s *v1alpha1.RoundTripSummary, d v1alpha1.RoundTripDifference) {
 	switch {
 	case d.Accepted:
 		s.Accepted++
-	case d.Change == conversion.ChangeLost:
+	case d.Change == v1alpha1.ChangeLost:
 		s.Lost++
-	case d.Change == conversion.ChangeChanged:
+	case d.Change == v1alpha1.ChangeChanged:
 		s.Changed++
 	default:
 		s.Appeared++

@@ -62,7 +62,7 @@ func (r *run) judge(ctx context.Context, t trip, object map[string]any, written 
 		// The default that clients of the other version see, although it need not
 		// come back.
 		known := slices.ContainsFunc(b.found, func(f blamed) bool { return f.At == d.At && f.stage == v1alpha1.StageDefaulting })
-		if !known && d.Change == conversion.ChangeAppeared {
+		if !known && d.Change == v1alpha1.ChangeAppeared {
 			b.found = append(b.found, blamed{Difference: d, stage: v1alpha1.StageDefaulting, version: t.to.name})
 		}
 	}
@@ -96,10 +96,10 @@ type blame struct {
 func (b *blame) inner(ctx context.Context, early, different []conversion.Difference, stage v1alpha1.Stage) {
 	for _, d := range early {
 		inLost := func(whole conversion.Difference) bool {
-			return whole.Change == conversion.ChangeLost && whole.At != d.At && conversion.Within(d.At, whole.At)
+			return whole.Change == v1alpha1.ChangeLost && whole.At != d.At && conversion.Within(d.At, whole.At)
 		}
 		known := slices.ContainsFunc(b.found, func(f blamed) bool { return f.At == d.At })
-		if !known && d.Change != conversion.ChangeAppeared && slices.ContainsFunc(different, inLost) {
+		if !known && d.Change != v1alpha1.ChangeAppeared && slices.ContainsFunc(different, inLost) {
 			b.add(ctx, d, stage)
 		}
 	}

@@ -204,7 +204,7 @@ func (r *run) edges(pairs []v1alpha1.RoundTripPair) []v1alpha1.RoundTripEdge {
 
 func losing(pair v1alpha1.RoundTripPair) bool {
 	return slices.ContainsFunc(slices.Concat(pair.Differences, pair.Metadata), func(d v1alpha1.RoundTripDifference) bool {
-		return d.Change != conversion.ChangeAppeared
+		return d.Change != v1alpha1.ChangeAppeared
 	})
 }
 

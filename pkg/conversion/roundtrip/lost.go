@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/conversion"
 )
 
 // Lost returns what a conversion loses or changes in live objects. What a schema
@@ -13,7 +12,7 @@ func Lost(trip *v1alpha1.RoundTrip) []v1alpha1.FieldDifference {
 	var lost []v1alpha1.FieldDifference
 	for _, pair := range trip.Pairs {
 		for _, d := range slices.Concat(pair.Differences, pair.Metadata) {
-			if d.Change == conversion.ChangeAppeared || d.Objects == 0 || d.Stage != v1alpha1.StageConversion && d.Stage != v1alpha1.StageServer {
+			if d.Change == v1alpha1.ChangeAppeared || d.Objects == 0 || d.Stage != v1alpha1.StageConversion && d.Stage != v1alpha1.StageServer {
 				continue
 			}
 			lost = append(lost, v1alpha1.FieldDifference{Path: d.Path, Change: d.Change, Objects: d.Objects, Examples: d.Examples})

@@ -8,6 +8,16 @@ const (
 	KindAcceptedDifferences = "AcceptedDifferences"
 )
 
+// What a difference is.
+const (
+	// ChangeLost is a field that is present before and absent after.
+	ChangeLost = "lost"
+	// ChangeChanged is a field that is there before and after, with another value.
+	ChangeChanged = "changed"
+	// ChangeAppeared is a field that is absent before and present after.
+	ChangeAppeared = "appeared"
+)
+
 // Stage is what made a difference.
 type Stage string
 
