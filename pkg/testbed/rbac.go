@@ -16,7 +16,7 @@ import (
 )
 
 // grantTimeout bounds the wait until the server acts on new rights.
-const grantTimeout = 30 * time.Second
+const grantTimeout = 2 * time.Minute
 
 // grant gives rights to a user with a ClusterRole of its own, and waits until the
 // server acts on them.

@@ -29,7 +29,7 @@ func (b *bed) works(ctx context.Context, t *testing.T, group, version string) er
 // until waits until a client at the version works, or fails.
 func (b *bed) until(t *testing.T, group, version string, works bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if err := b.works(t.Context(), t, group, version); (err == nil) == works {
 			if err != nil && !apierrors.IsNotFound(err) {
 				t.Fatal(err)

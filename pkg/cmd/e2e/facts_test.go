@@ -88,12 +88,8 @@ func TestRescueAfterWrongTrim(t *testing.T) {
 		{"retire", "v1beta1", name, "--yes"}, {"promote", "v2", name, "--from", "v1", "--yes"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		began := time.Now()
 		got := execute(ctx, neverRead{t}, append(args, "--kubeconfig", b.kubeconfig)...)
 		cancel()
-		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("%q took %s", args, took)
-		}
 		if got.code != 1 && got.code != 3 {
 			t.Errorf("%q: want exit code 1 or 3, got %s", args, got)
 		}

@@ -74,7 +74,7 @@ func (w *writer) run(ctx context.Context) error {
 // do sends a request until the server has answered it. A version that is no
 // longer served makes the writer go on at v1, as its owner would.
 func (w *writer) do(request func(objects dynamic.NamespaceableResourceInterface) error) error {
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		err := request(w.client.Resource(resource(w.group, w.version)))
 		var status apierrors.APIStatus

@@ -57,7 +57,7 @@ func (s *subject) brownout(t *testing.T, errOut *watcher, args ...string) <-chan
 	go func() {
 		done <- s.runTo(t, errOut, s.kubeconfig, append([]string{"brownout", "v1beta1", s.name, "--allow-in-use", "--yes"}, args...)...)
 	}()
-	eventually(t, "v1beta1 is not served", 30*time.Second, func() bool {
+	eventually(t, "v1beta1 is not served", 2*time.Minute, func() bool {
 		return apierrors.IsNotFound(s.lists(t, "v1beta1"))
 	})
 	return done
@@ -114,7 +114,7 @@ func testBrownoutClients(t *testing.T, bed *testbed.Full) {
 	if err := get(old, "missing"); !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	eventually(t, "the service account may read", 30*time.Second, func() bool { return s.get(t, token, "v1", "object-000000") == http.StatusOK })
+	eventually(t, "the service account may read", 2*time.Minute, func() bool { return s.get(t, token, "v1", "object-000000") == http.StatusOK })
 
 	const rounds = 2
 	done := s.brownout(t, &watcher{}, "--for", "8s", "--repeat", fmt.Sprint(rounds), "--every", "12s", "--audit-log", bed.AuditLog(), "-o", "json")
@@ -292,7 +292,7 @@ func testBrownoutServerDown(t *testing.T, bed *testbed.Full) {
 	s := brownoutSubject(t, bed, "brown-down.example.com")
 	errOut := &watcher{texts: []string{"v1beta1 is STILL NOT SERVED: ", "Whoever gives up has to run: kubectl crdver restore v1beta1 " + s.name}, seen: make(chan struct{})}
 	done := s.brownout(t, errOut, "--for", "5s", "--progress", "json")
-	eventually(t, "it was seen that v1beta1 is not served", 30*time.Second, func() bool { return strings.Contains(errOut.String(), "v1beta1 is not served, ") })
+	eventually(t, "it was seen that v1beta1 is not served", 2*time.Minute, func() bool { return strings.Contains(errOut.String(), "v1beta1 is not served, ") })
 	bed.Shutdown(t.Context())
 	select {
 	case <-errOut.seen:

@@ -102,7 +102,7 @@ func testOrder(t *testing.T, bed *testbed.Full, _ *subject) {
 	slices.Sort(versions) // Any order but the right one.
 	s := newSubject(t, bed, "order.example.com", 0, versions...)
 	want := referenceOrder()
-	eventually(t, "the aggregated document has all versions", 30*time.Second, func() bool { return len(s.aggregated(t)) == len(want) })
+	eventually(t, "the aggregated document has all versions", 2*time.Minute, func() bool { return len(s.aggregated(t)) == len(want) })
 	if got := s.legacy(t); !slices.Equal(got, want) {
 		t.Errorf("/apis/%s has %v", s.group, got)
 	}
@@ -161,7 +161,7 @@ func (s *subject) apiService(t *testing.T, version string, priority int64, servi
 func testOutranked(t *testing.T, bed *testbed.Full, _ *subject) {
 	(&subject{bed: bed, group: "outranked.example.com"}).apiService(t, "v1alpha1", 1000, nil)
 	s := newSubject(t, bed, "outranked.example.com", 1, "v1", "v1alpha1")
-	eventually(t, "/apis/GROUP has both versions", 30*time.Second, func() bool { return len(s.legacy(t)) == 2 })
+	eventually(t, "/apis/GROUP has both versions", 2*time.Minute, func() bool { return len(s.legacy(t)) == 2 })
 	if got := s.legacy(t); got[0] != "v1alpha1" {
 		t.Fatalf("/apis/GROUP has %v: the test proves nothing", got)
 	}
@@ -184,7 +184,7 @@ func testHijacked(t *testing.T, bed *testbed.Full, _ *subject) {
 	if _, err := s.crds(t).Update(t.Context(), crd, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "/apis/GROUP has the hijacked version", 30*time.Second, func() bool { return slices.Contains(s.legacy(t), "v1") })
+	eventually(t, "/apis/GROUP has the hijacked version", 2*time.Minute, func() bool { return slices.Contains(s.legacy(t), "v1") })
 	r := s.run(t, "status", s.name)
 	r.want(t, 0, "APIService v1.hijacked.example.com sends v1 to service default/nobody: this CRD does not serve it")
 	s.run(t, "sort", s.name).want(t, 0)

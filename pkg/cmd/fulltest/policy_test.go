@@ -46,13 +46,13 @@ func policy(t *testing.T, bed *testbed.Full, name, expression string, rule admis
 		}
 		return err != nil && strings.Contains(err.Error(), name)
 	}
-	eventually(t, "policy "+name+" refuses", 30*time.Second, refused)
+	eventually(t, "policy "+name+" refuses", 2*time.Minute, refused)
 	return func(t *testing.T) {
 		t.Helper()
 		if err := remove(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "policy "+name+" is gone", 30*time.Second, func() bool { return probe(t) == nil })
+		eventually(t, "policy "+name+" is gone", 2*time.Minute, func() bool { return probe(t) == nil })
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *subject) loseOld(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.drop(t)
-	eventually(t, "the objects cannot be read", 30*time.Second, func() bool {
+	eventually(t, "the objects cannot be read", 2*time.Minute, func() bool {
 		_, err := s.objects(t, "v1", "").List(t.Context(), metav1.ListOptions{Limit: 1})
 		return err != nil
 	})

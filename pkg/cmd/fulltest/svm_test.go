@@ -220,7 +220,7 @@ func testRunningSVM(t *testing.T, bed *testbed.Full, _ *subject) {
 // objects that are still at it cannot be read until it is back.
 func testRescue(t *testing.T, s *subject, thaw func(*testing.T)) {
 	s.drop(t)
-	eventually(t, "the objects cannot be read", 30*time.Second, func() bool {
+	eventually(t, "the objects cannot be read", 2*time.Minute, func() bool {
 		_, err := s.objects(t, "v1", "default").Get(t.Context(), "object-000002", metav1.GetOptions{})
 		return err != nil
 	})
@@ -231,7 +231,7 @@ func testRescue(t *testing.T, s *subject, thaw func(*testing.T)) {
 	// What made the migration fail stops the rescue, too, and the objects can be
 	// read all the same.
 	s.run(t, "rescue", s.name, "--yes").want(t, 4, "1 of 3 objects could not be rewritten")
-	eventually(t, "the objects can be read again", 30*time.Second, func() bool {
+	eventually(t, "the objects can be read again", 2*time.Minute, func() bool {
 		list, err := s.objects(t, "v1", "").List(t.Context(), metav1.ListOptions{Limit: 100})
 		return err == nil && len(list.Items) == 3
 	})

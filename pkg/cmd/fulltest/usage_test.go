@@ -154,7 +154,7 @@ func (s *subject) put(t *testing.T, token, version, name string, change func(*un
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the service account may update", 30*time.Second, func() bool {
+	eventually(t, "the service account may update", 2*time.Minute, func() bool {
 		url := s.bed.Config().Host + "/apis/" + s.group + "/" + version + "/namespaces/default/crontabs/" + name
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, bytes.NewReader(body))
 		if err != nil {
