@@ -284,6 +284,10 @@ func (h *holder) release(ctx context.Context, runErr error) {
 		}
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
+		if failed, ok := err.(interface{ Unwrap() []error }); ok && ctx.Err() != nil { //nolint:errorlint // This very one.
+			causes := failed.Unwrap()
+			err = causes[len(causes)-1] // Not that nobody waits longer, but what for.
+		}
 		h.run.warn("the annotation %s could not be removed: %s", lifecycle.HoldAnnotation, cluster.Explain(err).Message)
 	}
 }

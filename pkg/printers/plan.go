@@ -13,25 +13,10 @@ import (
 // maxDetails is how many details of a blocker are shown; `-o json` has all.
 const maxDetails = 10
 
-// textWriter collects lines. Everything that is not ours passes through Escape.
-type textWriter struct {
-	strings.Builder
-}
-
-func (t *textWriter) line(indent int, format string, args ...any) {
-	for i, arg := range args {
-		if s, ok := arg.(string); ok {
-			args[i] = Escape(s)
-		}
-	}
-	t.WriteString(strings.Repeat(" ", indent))
-	t.WriteString(fmt.Sprintf(format, args...))
-	t.WriteByte('\n')
-}
-
-// WritePlan writes a plan for people.
-func WritePlan(w io.Writer, plan v1alpha1.Plan) error {
-	var t textWriter
+// WritePlan writes a plan for people. Its lines are broken to fit a width; 0 leaves
+// them as they are.
+func WritePlan(w io.Writer, plan v1alpha1.Plan, width int) error {
+	t := textWriter{width: width}
 	crd, cluster := plan.Target.CRD, plan.Target.Cluster
 	t.line(0, "Plan: %s", planTitle(plan))
 	t.line(2, "cluster  %s", clusterName(cluster))
