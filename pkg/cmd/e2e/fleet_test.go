@@ -116,7 +116,7 @@ func TestFleet(t *testing.T) {
 		fields(t, got.stdout, dead, "mute <unknown>", "eu crontabs.fleet.example.com v1 v1 v1 <none> None 3 retire v1beta1 <none>",
 			"us crontabs.fleet.example.com v1,v1beta1 v1beta1 v1beta1 <none> None 2 promote v1 <none>",
 			"eu-again <none> <none> <none> <none> <none> <none> <none> <none> the same cluster as eu")
-		contains(t, got.stdout, "was refused; is it the right host and port", "no answer within 5s (--cluster-timeout)")
+		contains(t, got.stdout, "was refused (is it the right host and port", "no answer within 5s (--cluster-timeout)")
 		contains(t, got.stderr, "error: 2 of 4 clusters could not be asked: asia, mute\n")
 		// Without the dead ones, nothing is wrong; the order is that of the patterns.
 		got = f.ask(t, 0, f.up, "status", "--contexts", "u?,eu", f.crd, "--sort-by", "{.objects}")
