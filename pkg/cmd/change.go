@@ -343,6 +343,7 @@ func (c *change) planFor(ctx context.Context, one crd.CRD, intent v1alpha1.Inten
 	err = observer.ForPlan(ctx, one, first, &observations, observe.PlanOptions{
 		Writes:      c.flags.dryRun != "client",
 		Concurrency: c.flags.concurrency,
+		Retry:       c.retries[one.Name],
 		Progress:    show,
 	})
 	end()

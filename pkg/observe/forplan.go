@@ -26,6 +26,8 @@ type PlanOptions struct {
 	// patches of the plan. Without, only reading requests are made.
 	Writes      bool
 	Concurrency int
+	// Retry are the objects that a plan with Intent.Retry sends again.
+	Retry []cluster.ObjectID
 	// Progress, if not nil, is told how far the rehearsal is.
 	Progress func(done, total int64)
 }
@@ -162,6 +164,9 @@ func (o *Observer) rehearsal(
 	rehearse.Every = rehearse.Every || intent.RehearseAll
 	rehearse.Concurrency, rehearse.Subresource, rehearse.Progress = options.Concurrency, intent.Path, options.Progress
 	rehearse.Namespace, rehearse.LabelSelector = intent.Namespace, intent.Selector
+	if intent.Retry != nil {
+		rehearse.Named = append([]cluster.ObjectID{}, options.Retry...)
+	}
 	if rehearse.RefusedThrough = intent.RefusedThrough; intent.Verb == v1alpha1.VerbMigrate || intent.Verb == v1alpha1.VerbPromote {
 		rehearse.Offer = conversion.Detours(c, endpoint)
 	}
