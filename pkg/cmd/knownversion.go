@@ -20,5 +20,5 @@ func noSuchVersion(who, version string, have []string) error {
 	case len(have) > 0 && len(have) <= 10:
 		message += "; there is " + strings.Join(have, ", ")
 	}
-	return &noVersionError{message}
+	return &noVersionError{message: message, have: have}
 }

@@ -143,7 +143,12 @@ func TestFleet(t *testing.T) {
 		contains(t, got.stdout, "kubectl crdver usage v1beta1 crontabs.fleet.example.com --kubeconfig "+f.all+" --context us --helm")
 		f.ask(t, 2, f.up, "usage", "v1beta1", "crontabs", "--all-contexts")
 		f.ask(t, 0, f.up, "usage", "v1beta1", "crontabs", "--contexts", "eu")
-		f.ask(t, 1, f.up, "usage", "v1beta2", "--all", "--all-contexts")
+		// What none of them knows is a mistake, as it is where one is asked.
+		for _, crds := range []string{"--all", "crontabs"} {
+			got := f.ask(t, 1, f.up, "usage", "v1beta2", crds, "--all-contexts")
+			contains(t, got.stderr, `none of the clusters has, and nothing there names, a version "v1beta2"; did you mean "v1beta1"?`)
+			got.stdoutEmpty(t)
+		}
 	})
 	t.Run("preflight", func(t *testing.T) {
 		next := crontabs("fleet.example.com", "v1")
