@@ -55,8 +55,10 @@ func (c *change) carryOut(ctx context.Context, plans []v1alpha1.Plan) error {
 	if err := c.openFailures(plans); err != nil {
 		return err
 	}
+	// To the end: the exit code says what came of it, whoever still reads the report.
+	c.keepGoing()
 	reports, err := c.execute(ctx, plans)
-	if printErr := c.printReports(reports); printErr != nil {
+	if printErr := c.printReports(reports); printErr != nil && !outputClosed(printErr) {
 		return errors.Join(err, printErr)
 	}
 	return err
