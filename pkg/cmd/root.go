@@ -163,7 +163,9 @@ func NewRootCommand(streams genericiooptions.IOStreams, opts ...Option) *cobra.C
 		verb.command.GroupID = verb.group
 		root.AddCommand(verb.command)
 		instrument(verb.command)
+		completeRest(f, verb.command, verb.command.LocalNonPersistentFlags())
 	}
+	completeRest(f, root, root.PersistentFlags())
 	instrument(root)
 	return root
 }
