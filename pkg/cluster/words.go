@@ -61,6 +61,8 @@ func RequestWords(request *url.Error) string {
 		return fmt.Sprintf("the connection to the server %s was refused (is it the right host and port, and is the server running?)", host)
 	case errors.As(request.Err, &lookup):
 		return fmt.Sprintf("the server %s cannot be found (%s); check the server address in the kubeconfig", host, lookup.Err)
+	case strings.Contains(text, "Client.Timeout"):
+		return fmt.Sprintf("the server %s did not answer in time (--request-timeout)", host)
 	case request.Timeout():
 		return fmt.Sprintf("the server %s did not answer in time: %s", host, text)
 	case errors.As(request.Err, &network) && network.Op != "dial" && errors.As(network.Err, &system):

@@ -32,7 +32,9 @@ func TestPlain(t *testing.T) {
 		"the server cluster.example:6443 cannot be found (no such host); check the server address in the kubeconfig": request(
 			&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host"}}),
 		"the server cluster.example:6443 did not answer in time: context deadline exceeded": request(context.DeadlineExceeded),
-		"cannot connect to the server cluster.example:6443: tls: handshake failure":         request(errors.New("tls: handshake failure")),
+		"the server cluster.example:6443 did not answer in time (--request-timeout)": request(
+			errors.New("net/http: request canceled (Client.Timeout exceeded while awaiting headers)")),
+		"cannot connect to the server cluster.example:6443: tls: handshake failure": request(errors.New("tls: handshake failure")),
 		"context canceled": request(context.Canceled),
 		"not of a request": errors.New("not of a request"),
 		// What has more to say than the request is left alone.

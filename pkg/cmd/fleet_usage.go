@@ -139,7 +139,7 @@ func (o *usageOptions) runFleet(f *Factory, command *cobra.Command, args []strin
 	}
 	asked := func(one printers.ClusterUsage) bool { return len(one.Report.Items) > 0 }
 	if failure(answers) == nil && !slices.ContainsFunc(reports, asked) && len(known) > 0 {
-		return noSuchVersion("none of the clusters has, and nothing there names,", strings.TrimPrefix(args[0], versionPrefix), known)
+		return noSuchVersion(noneHas(len(answers))+", and nothing there names,", strings.TrimPrefix(args[0], versionPrefix), known)
 	}
 	document := printers.Document{Object: fleetReport(command, answers, func(item *v1alpha1.FleetItem, report *v1alpha1.UsageReport) {
 		item.Usage = report

@@ -22,3 +22,11 @@ func noSuchVersion(who, version string, have []string) error {
 	}
 	return &noVersionError{message: message, have: have}
 }
+
+// noneHas says of one or many clusters that they do not have something.
+func noneHas(clusters int) string {
+	if clusters == 1 {
+		return "the cluster does not have"
+	}
+	return "none of the clusters has"
+}
