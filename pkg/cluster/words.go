@@ -67,6 +67,8 @@ func RequestWords(request *url.Error) string {
 		return fmt.Sprintf("the server %s did not answer in time: %s", host, text)
 	case errors.As(request.Err, &network) && network.Op != "dial" && errors.As(network.Err, &system):
 		return fmt.Sprintf("the connection to the server %s was lost: %s", host, system.Err) // Without the addresses.
+	case strings.Contains(text, "stream error"): // Of HTTP/2, with a number that tells nobody anything.
+		return fmt.Sprintf("the connection to the server %s was lost: it cut the request off", host)
 	case errors.Is(request.Err, io.EOF), errors.Is(request.Err, io.ErrUnexpectedEOF), strings.Contains(text, "http2: "):
 		return fmt.Sprintf("the connection to the server %s was lost: %s", host, text)
 	default:

@@ -29,6 +29,8 @@ func TestPlain(t *testing.T) {
 		"the connection to the server cluster.example:6443 was lost: EOF":                      request(io.EOF),
 		"the connection to the server cluster.example:6443 was lost: http2: client connection lost": request(
 			errors.New("http2: client connection lost")),
+		"the connection to the server cluster.example:6443 was lost: it cut the request off": request(
+			errors.New("stream error: stream ID 75; INTERNAL_ERROR; received from peer")),
 		"the server cluster.example:6443 cannot be found (no such host); check the server address in the kubeconfig": request(
 			&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host"}}),
 		"the server cluster.example:6443 did not answer in time: context deadline exceeded": request(context.DeadlineExceeded),

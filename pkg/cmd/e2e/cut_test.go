@@ -135,3 +135,39 @@ func TestLostAnswers(t *testing.T) {
 		t.Errorf("left behind: %+v", hold)
 	}
 }
+
+// TestPlanWithoutAnswers loses the server while a plan is made: that is an error, said
+// once and without URLs, and no refusal.
+func TestPlanWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	name := b.scene(t, "unanswered.example.com", 5)
+	proxy, err := testbed.StartProxy(t.Context(), b.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
+		t.Fatal(err)
+	}
+	before := b.revisions(t)
+	for path, says := range map[string]string{
+		"/customresourcedefinitions/":            "asking the server about the step set-storage (dry run): patching CRD " + name + ": ",
+		"/" + testbed.CronTabPlural + "/object-": "rehearsing the rewrite: rehearsing ",
+	} {
+		proxy.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, path) {
+				panic(http.ErrAbortHandler)
+			}
+			next.ServeHTTP(w, r)
+		})
+		got := execute(t.Context(), neverRead{t}, "promote", "v1", name, "--yes", "--kubeconfig", kubeconfig)
+		if got.code != 1 || got.stdout != "" || strings.Contains(got.stderr, "https://") || strings.Count(got.stderr, "the connection to the server ") != 1 {
+			t.Errorf("want exit code 1, and the cause once: %s", got)
+		}
+		oneLine(t, got.stderr)
+		contains(t, got.stderr, "planning promote of "+name+", nothing was changed: "+says)
+	}
+	b.wantUnwritten(t, before)
+}
