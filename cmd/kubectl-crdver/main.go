@@ -37,13 +37,20 @@ func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // A terminal that closes is no reason to leave things half done.
-	// A reader of the progress that goes away ("| head") must not end a migration.
-	signal.Ignore(syscall.SIGPIPE)
 	status := make(chan os.Signal, 1)
 	if wanted := statusSignals(); len(wanted) > 0 { // None would mean all.
 		signal.Notify(status, wanted...)
 	}
-	os.Exit(run(streams, os.Args, signals, os.Exit, cmd.WithStatusRequests(status)))
+	os.Exit(run(streams, os.Args, signals, os.Exit, cmd.WithStatusRequests(status), cmd.WithKeepGoing(keepGoing)))
+}
+
+// keepGoing has the process outlive the readers of its output ("| head") until end is
+// called: a migration must not end half-way for want of a reader. A command that only
+// reads ends with its reader, quietly, as other tools do.
+func keepGoing() (end func()) {
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
+	return func() { signal.Stop(unread) }
 }
 
 // run is the program: it returns the exit code. The first signal cancels what

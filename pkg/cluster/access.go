@@ -33,7 +33,7 @@ func (c *Cluster) MissingRules(ctx context.Context, rules []Rule) ([]Rule, error
 			return nil, fmt.Errorf("reviewing access: %w", ErrNotSupported)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reviewing whether %s may be done: %w", rule, err)
+			return nil, fmt.Errorf("reviewing whether %s may be done: %w", rule, plain(err))
 		}
 		if !answer.Status.Allowed {
 			missing = append(missing, rule)
@@ -74,7 +74,7 @@ func (c *Cluster) Identity(ctx context.Context) (v1alpha1.ClusterIdentity, error
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		// The identity is weaker without it, but there is one.
 	case err != nil:
-		return v1alpha1.ClusterIdentity{}, fmt.Errorf("reading namespace %s: %w", metav1.NamespaceSystem, err)
+		return v1alpha1.ClusterIdentity{}, fmt.Errorf("reading namespace %s: %w", metav1.NamespaceSystem, plain(err))
 	default:
 		identity.KubeSystemUID = string(namespace.UID)
 	}
@@ -90,7 +90,7 @@ func (c *Cluster) Warnings(ctx context.Context, resource schema.GroupVersionReso
 		Do(ctx).
 		Error()
 	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", o, err)
+		return nil, fmt.Errorf("listing %s: %w", o, plain(err))
 	}
 	return warnings, nil
 }

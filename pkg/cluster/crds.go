@@ -28,7 +28,7 @@ func (c crds) Get(ctx context.Context, name string) (*apiextensionsv1.CustomReso
 		return err //nolint:wrapcheck // It is below.
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading CRD %s: %w", name, err)
+		return nil, fmt.Errorf("reading CRD %s: %w", name, plain(err))
 	}
 	return crd, nil
 }
@@ -49,7 +49,7 @@ func (c crds) List(ctx context.Context, options ListOptions, visit func(*apiexte
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("listing CRDs: %w", err)
+			return fmt.Errorf("listing CRDs: %w", plain(err))
 		}
 		for i := range page.Items {
 			if err := visit(&page.Items[i]); err != nil {
@@ -74,7 +74,7 @@ func (c crds) Patch(ctx context.Context, name string, request PatchRequest) (*ap
 	}
 	crd, err := c.client.Patch(ctx, name, request.Type, request.Body, options, subresources...)
 	if err != nil {
-		return nil, fmt.Errorf("patching CRD %s: %w", name, err)
+		return nil, fmt.Errorf("patching CRD %s: %w", name, plain(err))
 	}
 	return crd, nil
 }
@@ -82,7 +82,7 @@ func (c crds) Patch(ctx context.Context, name string, request PatchRequest) (*ap
 func (c crds) DryRunCreate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, fieldManager string) error {
 	options := metav1.CreateOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}
 	if _, err := c.client.Create(ctx, crd, options); err != nil {
-		return fmt.Errorf("creating CRD %s (dry run): %w", crd.Name, err)
+		return fmt.Errorf("creating CRD %s (dry run): %w", crd.Name, plain(err))
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (d *disco) GroupVersions(ctx context.Context, group string) (versions []str
 	if !known {
 		body, _, err := getJSON(ctx, d.cluster.raw, runtime.ContentTypeJSON, nil, "apis", group)
 		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, "", fmt.Errorf("reading discovery of group %s: %w", group, err)
+			return nil, "", fmt.Errorf("reading discovery of group %s: %w", group, plain(err))
 		}
 		if err == nil {
 			if err := json.Unmarshal(body, &document); err != nil {
@@ -78,7 +78,7 @@ func (d *disco) readAggregated(ctx context.Context) (map[schema.GroupResource][]
 		return nil, fmt.Errorf("reading aggregated discovery: %w", ErrNotSupported)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading aggregated discovery: %w", err)
+		return nil, fmt.Errorf("reading aggregated discovery: %w", plain(err))
 	}
 	if !strings.Contains(contentType, "as=APIGroupDiscoveryList") {
 		return nil, fmt.Errorf("reading aggregated discovery: %w", ErrNotSupported)
@@ -107,7 +107,7 @@ func (d *disco) StorageVersionHash(ctx context.Context, resource schema.GroupVer
 	defer done()
 	body, _, err := getJSON(ctx, client, runtime.ContentTypeJSON, nil, "apis", resource.Group, resource.Version)
 	if err != nil {
-		return "", fmt.Errorf("reading discovery of %s: %w", resource.GroupVersion(), err)
+		return "", fmt.Errorf("reading discovery of %s: %w", resource.GroupVersion(), plain(err))
 	}
 	var list metav1.APIResourceList
 	if err := json.Unmarshal(body, &list); err != nil {
@@ -127,7 +127,7 @@ func (d *disco) APIServices(ctx context.Context, group string) ([]APIService, er
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing APIServices: %w", err)
+		return nil, fmt.Errorf("listing APIServices: %w", plain(err))
 	}
 	// The aggregator's own types would be one more module for these fields.
 	var list struct {
@@ -170,7 +170,7 @@ func (d *disco) APIServices(ctx context.Context, group string) ([]APIService, er
 func (d *disco) ListableResources(ctx context.Context) ([]Resource, error) {
 	lists, err := d.cluster.discovery.ServerPreferredResourcesWithContext(ctx)
 	if err != nil {
-		err = fmt.Errorf("reading discovery of all groups: %w", err)
+		err = fmt.Errorf("reading discovery of all groups: %w", plain(err))
 		if partial := new(discovery.ErrGroupDiscoveryFailed); !errors.As(err, &partial) {
 			return nil, err
 		}

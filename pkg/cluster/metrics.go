@@ -45,7 +45,7 @@ func (c *Cluster) APIServers(ctx context.Context) (APIServers, error) {
 	params := map[string]string{"labelSelector": discoveryv1.LabelServiceName + "=kubernetes"}
 	err := c.getObject(ctx, &endpoints, params, "apis", "discovery.k8s.io", "v1", "namespaces", metav1.NamespaceDefault, "endpointslices")
 	if err != nil && !unavailable(err) {
-		return servers, fmt.Errorf("reading the endpoints of the API servers: %w", err)
+		return servers, fmt.Errorf("reading the endpoints of the API servers: %w", plain(err))
 	}
 	for _, slice := range endpoints.Items {
 		servers.Addresses = append(servers.Addresses, addresses(slice)...)
@@ -56,7 +56,7 @@ func (c *Cluster) APIServers(ctx context.Context) (APIServers, error) {
 	params = map[string]string{"labelSelector": apiServerLeases}
 	err = c.getObject(ctx, &leases, params, "apis", "coordination.k8s.io", "v1", "namespaces", metav1.NamespaceSystem, "leases")
 	if err != nil && !unavailable(err) {
-		return servers, fmt.Errorf("reading the leases of the API servers: %w", err)
+		return servers, fmt.Errorf("reading the leases of the API servers: %w", plain(err))
 	}
 	for _, lease := range leases.Items {
 		if current(lease, time.Now()) {
@@ -117,7 +117,7 @@ func (c *Cluster) Metrics(ctx context.Context, address string, read func(io.Read
 	defer cancel()
 	body, err := client.Get().AbsPath("metrics").SetHeader("Accept", "text/plain").MaxRetries(0).Stream(ctx)
 	if err != nil {
-		return fmt.Errorf("reading metrics: %w", err)
+		return fmt.Errorf("reading metrics: %w", plain(err))
 	}
 	defer func() { _ = body.Close() }() // It was only read.
 	return read(body)

@@ -57,7 +57,7 @@ func (c *Cluster) Migrations(ctx context.Context, resource schema.GroupResource)
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("listing StorageVersionMigrations: %w", err)
+			return nil, fmt.Errorf("listing StorageVersionMigrations: %w", plain(err))
 		}
 		return migrations, nil
 	}

@@ -25,5 +25,5 @@ func (c *Cluster) NamespaceExists(ctx context.Context, name string) (bool, error
 	case apierrors.IsNotFound(err):
 		return false, fmt.Errorf("reading namespace %s: %w", name, ErrNotSupported)
 	}
-	return false, fmt.Errorf("reading namespace %s: %w", name, err)
+	return false, fmt.Errorf("reading namespace %s: %w", name, plain(err))
 }

@@ -59,7 +59,7 @@ func (o objects) ListMetadata(ctx context.Context, options PageOptions) (*metav1
 		Do(ctx)
 	page, err := decodeMetadata[metav1.PartialObjectMetadataList](result)
 	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", o, err)
+		return nil, fmt.Errorf("listing %s: %w", o, plain(err))
 	}
 	return page, nil
 }
@@ -77,7 +77,7 @@ func (o objects) GetMetadata(ctx context.Context, key types.NamespacedName) (*me
 		Do(ctx)
 	object, err := decodeMetadata[metav1.PartialObjectMetadata](result)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s of %s: %w", display(key), o, err)
+		return nil, fmt.Errorf("reading %s of %s: %w", display(key), o, plain(err))
 	}
 	return object, nil
 }
@@ -93,7 +93,7 @@ func (o objects) PatchMetadata(ctx context.Context, key types.NamespacedName, re
 		Do(ctx)
 	object, err := decodeMetadata[metav1.PartialObjectMetadata](result)
 	if err != nil {
-		return nil, fmt.Errorf("patching %s of %s: %w", display(key), o, err)
+		return nil, fmt.Errorf("patching %s of %s: %w", display(key), o, plain(err))
 	}
 	return object, nil
 }
@@ -106,7 +106,7 @@ func (o objects) List(ctx context.Context, options PageOptions) (*unstructured.U
 	defer done()
 	list := &unstructured.UnstructuredList{}
 	if err := decodeObject(o.list(client, options, runtime.ContentTypeJSON).Do(ctx), list); err != nil {
-		return nil, fmt.Errorf("listing %s: %w", o, err)
+		return nil, fmt.Errorf("listing %s: %w", o, plain(err))
 	}
 	return list, nil
 }
@@ -122,7 +122,7 @@ func (o objects) Get(ctx context.Context, key types.NamespacedName) (*unstructur
 		SetHeader("Accept", runtime.ContentTypeJSON).
 		MaxRetries(0)
 	if err := decodeObject(request.Do(ctx), object); err != nil {
-		return nil, fmt.Errorf("reading %s of %s: %w", display(key), o, err)
+		return nil, fmt.Errorf("reading %s of %s: %w", display(key), o, plain(err))
 	}
 	return object, nil
 }
@@ -135,7 +135,7 @@ func (o objects) Patch(ctx context.Context, key types.NamespacedName, request Pa
 	defer done()
 	object := &unstructured.Unstructured{}
 	if err := decodeObject(o.patch(client, key, request, runtime.ContentTypeJSON).Do(ctx), object); err != nil {
-		return nil, fmt.Errorf("patching %s of %s: %w", display(key), o, err)
+		return nil, fmt.Errorf("patching %s of %s: %w", display(key), o, plain(err))
 	}
 	return object, nil
 }

@@ -36,7 +36,7 @@ func (c *Cluster) PostToService(ctx context.Context, namespace, name string, por
 		if said := result.Error(); said != nil {
 			err = said // It has the words of the server.
 		}
-		return status, contentType, answer, fmt.Errorf("calling service %s/%s through the API server: %w", namespace, name, err)
+		return status, contentType, answer, fmt.Errorf("calling service %s/%s through the API server: %w", namespace, name, plain(err))
 	}
 	return status, contentType, answer, nil
 }

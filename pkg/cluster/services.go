@@ -47,7 +47,7 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (Service,
 	case apierrors.IsNotFound(err):
 		return found, fmt.Errorf("reading namespace %s: %w", namespace, ErrNotSupported)
 	case err != nil && !apierrors.IsForbidden(err):
-		return found, fmt.Errorf("reading namespace %s: %w", namespace, err)
+		return found, fmt.Errorf("reading namespace %s: %w", namespace, plain(err))
 	}
 	found.NamespaceTerminating = space.DeletionTimestamp != nil
 	var service corev1.Service
@@ -57,7 +57,7 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (Service,
 		found.Elsewhere = c.elsewhere(ctx, name)
 		return found, nil
 	case err != nil:
-		return found, fmt.Errorf("reading service %s/%s: %w", namespace, name, err)
+		return found, fmt.Errorf("reading service %s/%s: %w", namespace, name, plain(err))
 	}
 	for _, port := range service.Spec.Ports {
 		found.Ports = append(found.Ports, port.Port)

@@ -75,7 +75,7 @@ func (s svms) Delete(ctx context.Context, apiVersion, name string, uid types.UID
 	result := s.raw.Delete().AbsPath(path...).SetHeader("Content-Type", runtime.ContentTypeJSON).
 		SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0).Body(body).Do(ctx)
 	if err := result.Error(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", what, plain(err))
 	}
 	return nil
 }
@@ -85,11 +85,11 @@ func (s svms) answer(ctx context.Context, request *rest.Request, what string) (M
 	result := request.SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0).Do(ctx)
 	// Error decodes the Status in the answer; Raw would only say "unknown".
 	if err := result.Error(); err != nil {
-		return Migration{}, fmt.Errorf("%s: %w", what, err)
+		return Migration{}, fmt.Errorf("%s: %w", what, plain(err))
 	}
 	body, err := result.Raw()
 	if err != nil {
-		return Migration{}, fmt.Errorf("%s: %w", what, err)
+		return Migration{}, fmt.Errorf("%s: %w", what, plain(err))
 	}
 	var object storageVersionMigration
 	if err := json.Unmarshal(body, &object); err != nil {

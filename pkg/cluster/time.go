@@ -29,7 +29,7 @@ func (c *Cluster) Time(ctx context.Context) (time.Time, error) {
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("asking for the time: %w", err)
+		return time.Time{}, fmt.Errorf("asking for the time: %w", plain(err))
 	}
 	_ = response.Body.Close() // Only the header matters, whatever the status is.
 	date := response.Header.Get("Date")
@@ -49,7 +49,7 @@ func (c *Cluster) RoundTrip(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	err := c.raw.Get().AbsPath("version").MaxRetries(0).Do(ctx).Error()
 	if err != nil {
-		return 0, fmt.Errorf("measuring the round trip: %w", err)
+		return 0, fmt.Errorf("measuring the round trip: %w", plain(err))
 	}
 	return time.Since(began), nil
 }

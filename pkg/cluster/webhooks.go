@@ -101,7 +101,7 @@ func (c *Cluster) eachConfiguration(ctx context.Context, resource string, visit 
 			return fmt.Errorf("listing %s: %w", resource, ErrNotSupported)
 		}
 		if err != nil {
-			return fmt.Errorf("listing %s: %w", resource, err)
+			return fmt.Errorf("listing %s: %w", resource, plain(err))
 		}
 		var page struct {
 			metav1.ListMeta `json:"metadata"`

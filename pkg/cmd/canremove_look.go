@@ -195,9 +195,9 @@ func (g goingVersions) mistyped(answers []answer[leaving]) error {
 	}
 	switch near := lifecycle.Nearest(g.version, had); {
 	case near != "":
-		return fmt.Errorf("none of the clusters has a version %q; did you mean %q?", g.version, near)
+		return fmt.Errorf("%s a version %q; did you mean %q?", noneHas(len(answers)), g.version, near)
 	case items == 0:
-		return fmt.Errorf("none of the clusters has a version %q; kubectl crdver status shows what there is", g.version)
+		return fmt.Errorf("%s a version %q; kubectl crdver status shows what there is", noneHas(len(answers)), g.version)
 	}
 	return nil
 }

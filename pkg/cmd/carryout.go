@@ -46,7 +46,7 @@ func (c *change) carryOut(ctx context.Context, plans []v1alpha1.Plan) error {
 		return c.showOnly(plans)
 	}
 	for _, p := range plans {
-		if err := printers.WritePlan(c.ErrOut, p); err != nil {
+		if err := printers.WritePlan(c.ErrOut, p, printers.TerminalWidth(c.ErrOut)); err != nil {
 			return fmt.Errorf("printing the plan: %w", err)
 		}
 	}
@@ -56,8 +56,10 @@ func (c *change) carryOut(ctx context.Context, plans []v1alpha1.Plan) error {
 	if err := c.openFailures(plans); err != nil {
 		return err
 	}
+	// To the end: the exit code says what came of it, whoever still reads the report.
+	c.keepGoing()
 	reports, err := c.execute(ctx, plans)
-	if printErr := c.printReports(reports); printErr != nil {
+	if printErr := c.printReports(reports); printErr != nil && !outputClosed(printErr) {
 		return errors.Join(err, printErr)
 	}
 	return err
@@ -84,7 +86,7 @@ func (c *change) showOnly(plans []v1alpha1.Plan) error {
 		}
 	} else {
 		for _, p := range plans {
-			if err := printers.WritePlan(c.Out, p); err != nil {
+			if err := printers.WritePlan(c.Out, p, printers.TerminalWidth(c.Out)); err != nil {
 				return fmt.Errorf("printing the plan: %w", err)
 			}
 			if _, err := fmt.Fprintf(c.Out, "customresourcedefinition.apiextensions.k8s.io/%s %s%s\n",
@@ -177,6 +179,7 @@ func typeMeta(kind string) metav1.TypeMeta {
 // stops does not keep the others from running; an interrupt does.
 func (c *change) execute(ctx context.Context, plans []v1alpha1.Plan) ([]v1alpha1.Report, error) {
 	progress := printers.NewProgress(c.ErrOut, printers.ProgressMode(c.flags.progress))
+	progress.Alone = len(plans) == 1
 	defer progress.End()
 	defer c.answerStatus(progress)()
 	var reports []v1alpha1.Report
@@ -244,18 +247,25 @@ func stopped(name string, intent v1alpha1.Intent, report v1alpha1.Report, err er
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("%s: %w", name, err)
 	switch report.Outcome {
 	case v1alpha1.OutcomeRefused:
-		return Refused(err)
+		return Refused(fmt.Errorf("%s: %w", name, err))
 	case v1alpha1.OutcomePartial:
-		return Partial(err)
+		return Partial(fmt.Errorf("%s: %w", name, err))
 	case v1alpha1.OutcomeInterrupted:
-		return fmt.Errorf("%w; to continue: %s", err, report.Resume)
+		return fmt.Errorf("%s of %s: %w%s", intent.Verb, name, err, toContinue(report))
 	default:
 		// The code is said here: a deadline inside of err need not be --timeout.
-		return &ExitError{Code: ExitFailure, Err: fmt.Errorf("%s of %w", intent.Verb, err)}
+		return &ExitError{Code: ExitFailure, Err: fmt.Errorf("%s of %s: %w%s", intent.Verb, name, err, toContinue(report))}
 	}
+}
+
+// toContinue says how to go on after a run that was stopped.
+func toContinue(report v1alpha1.Report) string {
+	if report.Resume == "" {
+		return ""
+	}
+	return "; to continue: " + report.Resume
 }
 
 // worse returns the error that decides the exit code: an interrupt, then an

@@ -340,14 +340,18 @@ func (c *change) planFor(ctx context.Context, one crd.CRD, intent v1alpha1.Inten
 		return first, c.inputError(err)
 	}
 	show, end := c.planning(one.Name)
-	observer.ForPlan(ctx, one, first, &observations, observe.PlanOptions{
+	err = observer.ForPlan(ctx, one, first, &observations, observe.PlanOptions{
 		Writes:      c.flags.dryRun != "client",
 		Concurrency: c.flags.concurrency,
+		Retry:       c.retries[one.Name],
 		Progress:    show,
 	})
 	end()
-	if err := ctx.Err(); err != nil {
-		return v1alpha1.Plan{}, fmt.Errorf("planning: %w", err)
+	if ctx.Err() != nil { // Whatever came of it then.
+		err = ctx.Err()
+	}
+	if err != nil {
+		return v1alpha1.Plan{}, fmt.Errorf("planning %s of %s, nothing was changed: %w", intent.Verb, one.Name, err)
 	}
 	second, err := plan.Build(lifecycle.New(one, observations), identity, intent)
 	return second, c.inputError(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/crdver/kubectl-crdver/pkg/apiversion"
@@ -75,19 +76,25 @@ func crdsByVersion(ctx context.Context, crds cluster.CRDs) map[string][]string {
 // crdNames returns the names of the CRDs, read without their schemas. Like
 // crdsByVersion, it returns what it has.
 func crdNames(ctx context.Context, client cluster.Interface) []string {
-	var names []string
-	crds := client.Objects(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+	return names(ctx, client, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+}
+
+// names returns the names of the objects of a resource, or of those that were read
+// before an error.
+func names(ctx context.Context, client cluster.Interface, resource schema.GroupVersionResource) []string {
+	var found []string
+	objects := client.Objects(resource)
 	page := cluster.PageOptions{Limit: 500}
 	for {
-		list, err := crds.ListMetadata(ctx, page)
+		list, err := objects.ListMetadata(ctx, page)
 		if err != nil {
-			return names
+			return found
 		}
-		for _, crd := range list.Items {
-			names = append(names, crd.Name)
+		for _, object := range list.Items {
+			found = append(found, object.Name)
 		}
 		if page.Continue = list.Continue; page.Continue == "" {
-			return names
+			return found
 		}
 	}
 }

@@ -205,6 +205,40 @@ func TestCompleteWithoutCluster(t *testing.T) {
 	}
 }
 
+// TestCompleteFlagValues has what the shell offers for flags whose values the cluster
+// knows, and for those whose values nobody does.
+func TestCompleteFlagValues(t *testing.T) {
+	server := &crdServer{crds: []apiextensionsv1.CustomResourceDefinition{
+		crdWith("crontabs.a.example.com", "v1beta1", "v1"), crdWith("jobs.a.example.com", "v2"),
+	}}
+	server.start(t)
+	for line, want := range map[string][]string{
+		"promote v3 --from ":               {"v2", "v1", "v1beta1", ":36"},
+		"roundtrip --to v1":                {"v1", "v1beta1", ":36"},
+		"deprecate v1beta1 --replacement ": {"v2", "v1", "v1beta1", ":36"},
+		"stored --at v2":                   {"v2", ":36"},
+		"migrate --group ":                 {"a.example.com", ":36"},
+		"migrate --timeout ":               {":4"},
+		"migrate --qps ":                   {":4"},
+		"deprecate v1beta1 --message ":     {":4"},
+		"migrate --server ":                {":4"},
+		"apply --filename ":                {":0"},
+		"migrate --report ":                {":0"},
+		"--kubeconfig ":                    {":0"},
+	} {
+		streams, _, out, _ := genericiooptions.NewTestIOStreams()
+		root := NewRootCommand(streams)
+		words := strings.Split(line, " ")
+		root.SetArgs(append([]string{cobra.ShellCompNoDescRequestCmd}, words...))
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Fields(out.String()); !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", line, got, want)
+		}
+	}
+}
+
 // TestFlagCompletions checks that every flag with a closed set of values
 // offers them, on every command.
 func TestFlagCompletions(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/url"
 	"strings"
 	"syscall"
@@ -23,6 +22,10 @@ import (
 // maxErrorLength bounds what one error may print: its text may come from a
 // server or a file.
 const maxErrorLength = 4096
+
+// maxDoing is how many parts of what was being done when the command was interrupted
+// are worth saying: the CRD, the step, and what it did just then.
+const maxDoing = 3
 
 // PrintError prints err once, as one line that starts with "error: ", and for
 // a usage error a second line that names the help. It prints nothing for nil
@@ -57,12 +60,16 @@ func isSilent(err error) bool {
 // sentence returns err's message with the part that an API server or the
 // network wrote put in a reader's words. What wraps that part is kept.
 func sentence(err error) string {
+	code := ExitCode(err)
 	message := err.Error()
+	if code == ExitInterrupted || code == ExitTimeout {
+		message = cluster.Brief(err, maxDoing)
+	}
 	cause, words := translate(err)
 	if cause != "" && strings.Contains(message, cause) {
 		message = strings.Replace(message, cause, words, 1)
 	}
-	switch ExitCode(err) {
+	switch code {
 	case ExitInterrupted:
 		message = strings.ReplaceAll(message, context.Canceled.Error(), "interrupted")
 	case ExitTimeout:
@@ -79,7 +86,7 @@ func translate(err error) (cause, words string) {
 		return statusText(status), statusWords(err, status.Status())
 	}
 	if errors.As(err, &request) {
-		return request.Error(), requestWords(request)
+		return request.Error(), cluster.RequestWords(request)
 	}
 	return "", ""
 }
@@ -115,27 +122,6 @@ func statusWords(err error, status metav1.Status) string {
 // secrets.
 func aboutCRD(status metav1.Status) bool {
 	return status.Details != nil && status.Details.Group == apiextensionsv1.GroupName
-}
-
-// requestWords says why a request did not reach a server.
-func requestWords(request *url.Error) string {
-	host := request.URL
-	if parsed, err := url.Parse(request.URL); err == nil && parsed.Host != "" {
-		host = parsed.Host
-	}
-	var lookup *net.DNSError
-	switch text := request.Err.Error(); {
-	case errors.Is(request.Err, context.Canceled):
-		return context.Canceled.Error()
-	case strings.Contains(text, "connection refused"):
-		return fmt.Sprintf("the connection to the server %s was refused; is it the right host and port, and is the server running?", host)
-	case errors.As(request.Err, &lookup):
-		return fmt.Sprintf("the server %s cannot be found (%s); check the server address in the kubeconfig", host, lookup.Err)
-	case request.Timeout():
-		return fmt.Sprintf("the server %s did not answer in time: %s", host, text)
-	default:
-		return fmt.Sprintf("cannot connect to the server %s: %s", host, text)
-	}
 }
 
 // oneLine makes untrusted text safe to print on one line of a terminal: line

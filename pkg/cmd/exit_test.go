@@ -142,8 +142,8 @@ func TestPrintError(t *testing.T) {
 		},
 		"connection refused": {
 			fmt.Errorf("discovery: %w", request(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})),
-			"error: discovery: the connection to the server cluster.example:6443 was refused; " +
-				"is it the right host and port, and is the server running?\n",
+			"error: discovery: the connection to the server cluster.example:6443 was refused " +
+				"(is it the right host and port, and is the server running?)\n",
 		},
 		"unknown host": {
 			request(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "cluster.example"}}),

@@ -36,12 +36,14 @@ type Factory struct {
 	status <-chan os.Signal
 	// clock replaces that of the API server; nil for that one.
 	clock func() time.Time
+	// keepGoing is called before something is changed; see [WithKeepGoing].
+	keepGoing func() (end func())
 }
 
 // NewFactory returns a Factory for a plugin of the given version, empty when
 // the build did not set one.
 func NewFactory(streams genericiooptions.IOStreams, version string) *Factory {
-	f := &Factory{IOStreams: streams, version: version, warnings: newWarningHandler(streams.ErrOut)}
+	f := &Factory{IOStreams: streams, version: version, warnings: newWarningHandler(streams.ErrOut), keepGoing: func() func() { return func() {} }}
 	// Discovery takes a request per group; the defaults of client-go make
 	// that slow on clusters with many CRDs.
 	f.ConfigFlags = genericclioptions.NewConfigFlags(true).

@@ -72,6 +72,9 @@ func (o *validateOptions) fixAll(f *Factory, command *cobra.Command, checked []c
 		}
 		fix.owners = append(fix.owners, one)
 	}
+	if !o.dryRun {
+		defer f.keepGoing()()
+	}
 	var failed []error
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if command.Context().Err() != nil {

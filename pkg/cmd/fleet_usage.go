@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -57,39 +58,58 @@ func crdArgs(args []string) []string {
 
 // targetsOn returns the targets on one of several clusters; none where nothing
 // fits there.
-func (o *usageOptions) targetsOn(ctx context.Context, m member, client cluster.Interface, args []string) ([]usage.Target, []string, error) {
+func (o *usageOptions) targetsOn(ctx context.Context, m member, client cluster.Interface, args []string, have func(versions []string)) ([]usage.Target, []string, error) {
 	args = crdArgs(args)
 	return withoutUnknown(args, versionArgs(args), func(args []string) ([]usage.Target, error) {
 		targets, err := o.targets(ctx, m.Factory, client, args)
 		none, version := (*source.NoneFitsError)(nil), (*noVersionError)(nil)
-		if errors.As(err, &none) || errors.As(err, &version) || errors.Is(err, source.ErrNoneSelected) {
+		if errors.As(err, &version) {
+			have(version.have)
+			return nil, nil
+		}
+		if errors.As(err, &none) || errors.Is(err, source.ErrNoneSelected) {
 			return nil, nil
 		}
 		return targets, err
 	})
 }
 
-// reportOn looks at one of several clusters.
-func (o *usageOptions) reportOn(ctx context.Context, m member, words, args []string) (*v1alpha1.UsageReport, []string, error) {
+// reportOn looks at one of several clusters. There is no report of one that knows
+// nothing of the version: what it has instead goes to have.
+func (o *usageOptions) reportOn(ctx context.Context, m member, words, args []string, have func(versions []string)) (*v1alpha1.UsageReport, []string, error) {
 	one := *o
 	one.connection = words
 	client, err := m.Cluster()
 	if err != nil {
 		return nil, nil, err
 	}
-	targets, notFound, err := one.targetsOn(ctx, m, client, args)
+	targets, notFound, err := one.targetsOn(ctx, m, client, args, have)
 	if err != nil {
 		return nil, nil, err
 	}
 	report, err := one.report(ctx, m.Factory, client, targets)
-	return report, notFound, err
+	if err != nil {
+		return nil, nil, err
+	}
+	if unknown := (*noVersionError)(nil); errors.As(mistyped(targets, report), &unknown) {
+		have(unknown.have)
+		return nil, notFound, nil
+	}
+	return report, notFound, nil
 }
 
 // runFleet is "usage" on many clusters.
 func (o *usageOptions) runFleet(f *Factory, command *cobra.Command, args []string, printer *printers.Printer) error {
 	ctx := command.Context()
+	var mutex sync.Mutex
+	var known []string
+	have := func(versions []string) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		known = append(known, versions...)
+	}
 	answers, err := ask(ctx, f, &o.fleet, o.sources.requests.watch, func(ctx context.Context, m member) (*v1alpha1.UsageReport, []string, error) {
-		return o.reportOn(ctx, m, m.words(command), args)
+		return o.reportOn(ctx, m, m.words(command), args, have)
 	})
 	if err != nil {
 		return err
@@ -117,6 +137,10 @@ func (o *usageOptions) runFleet(f *Factory, command *cobra.Command, args []strin
 	if err := printers.SortBy(table.rows, printer.SortBy()); err != nil {
 		return UsageError(command, err)
 	}
+	asked := func(one printers.ClusterUsage) bool { return len(one.Report.Items) > 0 }
+	if failure(answers) == nil && !slices.ContainsFunc(reports, asked) && len(known) > 0 {
+		return noSuchVersion(noneHas(len(answers))+", and nothing there names,", strings.TrimPrefix(args[0], versionPrefix), known)
+	}
 	document := printers.Document{Object: fleetReport(command, answers, func(item *v1alpha1.FleetItem, report *v1alpha1.UsageReport) {
 		item.Usage = report
 	})}
@@ -133,7 +157,7 @@ func (o *usageOptions) runFleet(f *Factory, command *cobra.Command, args []strin
 	switch err := failure(answers); {
 	case err != nil:
 		return err
-	case !slices.ContainsFunc(reports, func(one printers.ClusterUsage) bool { return len(one.Report.Items) > 0 }):
+	case !slices.ContainsFunc(reports, asked):
 		return errors.New("none of the clusters has what was asked for; kubectl crdver status shows what there is")
 	case inUse:
 		return Pending()

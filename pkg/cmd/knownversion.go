@@ -20,5 +20,13 @@ func noSuchVersion(who, version string, have []string) error {
 	case len(have) > 0 && len(have) <= 10:
 		message += "; there is " + strings.Join(have, ", ")
 	}
-	return &noVersionError{message}
+	return &noVersionError{message: message, have: have}
+}
+
+// noneHas says of one or many clusters that they do not have something.
+func noneHas(clusters int) string {
+	if clusters == 1 {
+		return "the cluster does not have"
+	}
+	return "none of the clusters has"
 }

@@ -75,8 +75,13 @@ func (j *jobFlags) validate(command *cobra.Command, args []string) error {
 // maxImageName is longer than any reference that a registry takes.
 const maxImageName = 1024
 
-// printJobs prints the manifest of the Job that migrates the CRDs.
+// printJobs prints the manifest of the Job that migrates the CRDs, as far as there is
+// something to migrate.
 func (c *change) printJobs(command *cobra.Command, crds []crd.CRD, intent v1alpha1.Intent, flags jobFlags) error {
+	crds, err := c.worthJobs(command.Context(), crds, intent)
+	if err != nil || len(crds) == 0 {
+		return err
+	}
 	job := migrationJob{jobFlags: flags, args: c.jobArgs(command, crds, intent)}
 	for _, one := range crds {
 		// A plan that has all the steps, whatever is left to do now: the rights must
@@ -93,6 +98,26 @@ func (c *change) printJobs(command *cobra.Command, crds []crd.CRD, intent v1alph
 		job.add(one, withTrim(p))
 	}
 	return c.printManifest(command.Context(), job)
+}
+
+// worthJobs leaves out the CRDs with nothing to migrate, and says so.
+func (c *change) worthJobs(ctx context.Context, crds []crd.CRD, intent v1alpha1.Intent) ([]crd.CRD, error) {
+	var worth []crd.CRD
+	for _, one := range crds {
+		p, err := c.planFor(ctx, one, intent, true)
+		if err != nil {
+			return nil, err
+		}
+		if len(p.Steps) > 0 || len(p.Blockers) > 0 {
+			worth = append(worth, one)
+			continue
+		}
+		c.tell("Nothing to migrate: the objects of %s are stored at %s; with --force there is a Job for it all the same.\n", one.Name, one.StorageVersion())
+		if held := c.heldBy(one); held != "" {
+			c.Warn(fmt.Sprintf("another run is at work on %s: %s", one.Name, held))
+		}
+	}
+	return worth, nil
 }
 
 // withTrim adds the right to trim to a plan for which nothing is to be trimmed

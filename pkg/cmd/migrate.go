@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -131,7 +132,11 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 		RefusedThrough: o.rewrite.refusedThrough,
 		Path:           string(o.rewrite.path), NamespacesFirst: o.rewrite.namespacesFirst,
 	})
+	var atWork []string
 	crds, err := c.selected(command.Context(), args, intent, func(one crd.CRD) bool {
+		if held := c.heldBy(one); held != "" {
+			atWork = append(atWork, fmt.Sprintf("another run is at work on %s: %s", one.Name, held))
+		}
 		if namespace != "" && one.Spec.Scope == apiextensionsv1.ClusterScoped {
 			return false // None of its objects is in a namespace.
 		}
@@ -141,6 +146,9 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 	var none *source.NoneFitsError
 	if errors.As(err, &none) {
 		f.tell("Nothing to migrate: the %d CustomResourceDefinitions store their objects at their storage version.\n", none.Looked)
+		for _, text := range atWork {
+			f.Warn(text)
+		}
 		if o.flags.output == "" {
 			return nil
 		}

@@ -83,7 +83,7 @@ func TestReadingMistakes(t *testing.T) {
 		{[]string{"--kubeconfig", broken}, "kubeconfig: error loading config file \"" + broken + "\": yaml: line 1: did not find expected node content", false},
 		{[]string{"--kubeconfig", nowhere}, `kubeconfig: invalid configuration: context was not found for specified context: gone`, false},
 		{[]string{"--context", "gone"}, `kubeconfig: context "gone" does not exist`, false},
-		{[]string{"--server", "https://" + address}, "listing CRDs: the connection to the server " + address + " was refused; is it the right host and port, and is the server running?", false},
+		{[]string{"--server", "https://" + address}, "listing CRDs: the connection to the server " + address + " was refused (is it the right host and port, and is the server running?)", false},
 	} {
 		for _, command := range []string{"sort", "status"} {
 			t.Run(command+" "+strings.Join(test.args, " "), func(t *testing.T) {

@@ -51,9 +51,10 @@ const (
 type Option func(*options)
 
 type options struct {
-	version string
-	status  <-chan os.Signal
-	clock   func() time.Time
+	version   string
+	status    <-chan os.Signal
+	clock     func() time.Time
+	keepGoing func() (end func())
 }
 
 // WithVersion sets the version of the plugin; without it, or when it is empty,
@@ -66,6 +67,12 @@ func WithVersion(version string) Option {
 // whenever a signal comes.
 func WithStatusRequests(signals <-chan os.Signal) Option {
 	return func(o *options) { o.status = signals }
+}
+
+// WithKeepGoing has a function called before something is changed: until end is called,
+// it must not end the process that nobody reads its output.
+func WithKeepGoing(keepGoing func() (end func())) Option {
+	return func(o *options) { o.keepGoing = keepGoing }
 }
 
 // WithClock makes soaks and brownouts, and what counts as recent use, go by another
@@ -116,6 +123,9 @@ func NewRootCommand(streams genericiooptions.IOStreams, opts ...Option) *cobra.C
 	f := NewFactory(streams, o.version)
 	f.status = o.status
 	f.clock = o.clock
+	if o.keepGoing != nil {
+		f.keepGoing = o.keepGoing
+	}
 	root := &cobra.Command{
 		Use:         "crdver",
 		Short:       "Take a CRD through the life of its versions",
@@ -153,7 +163,9 @@ func NewRootCommand(streams genericiooptions.IOStreams, opts ...Option) *cobra.C
 		verb.command.GroupID = verb.group
 		root.AddCommand(verb.command)
 		instrument(verb.command)
+		completeRest(f, verb.command, verb.command.LocalNonPersistentFlags())
 	}
+	completeRest(f, root, root.PersistentFlags())
 	instrument(root)
 	return root
 }

@@ -29,6 +29,9 @@ func (o *usageOptions) fixManifests(ctx context.Context, f *Factory, targets []u
 	if err != nil {
 		return err
 	}
+	if !o.sources.manifests.dryRun {
+		defer f.keepGoing()()
+	}
 	var done fixedManifests
 	walked, err := manifestuse.Tree{Names: o.sources.manifests.files}.Each(ctx, func(file string, content []byte) error {
 		rewritten, err := rewriter.Rewrite(ctx, file, content)

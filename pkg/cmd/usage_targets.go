@@ -60,8 +60,11 @@ func (o *usageOptions) targets(ctx context.Context, f *Factory, client cluster.I
 	return targets, nil
 }
 
-// noVersionError says that no CRD of a cluster has a version.
-type noVersionError struct{ message string }
+// noVersionError says that no CRD of a cluster has a version, but those that it has.
+type noVersionError struct {
+	message string
+	have    []string
+}
 
 func (e *noVersionError) Error() string { return e.message }
 

@@ -90,7 +90,7 @@ func TestVersionWithoutServer(t *testing.T) {
 		"broken kubeconfig":  {broken, nil, "error: kubeconfig: error loading config file "},
 		"missing kubeconfig": {empty, []string{"--kubeconfig", "/nonexistent"}, "error: kubeconfig: stat /nonexistent: no such file"},
 		"missing context":    {empty, []string{"--context", "prod"}, `error: kubeconfig: context "prod" does not exist`},
-		"nobody listens":     {empty, []string{"-s", "127.0.0.1:1"}, "error: reading the server's version: the connection to the server 127.0.0.1:1 was refused;"},
+		"nobody listens":     {empty, []string{"-s", "127.0.0.1:1"}, "error: reading the server's version: the connection to the server 127.0.0.1:1 was refused ("},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", test.kubeconfig)

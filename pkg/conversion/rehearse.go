@@ -69,6 +69,9 @@ type RehearseOptions struct {
 	Namespace     string
 	LabelSelector string
 	Filter        func(namespace, name string) bool
+	// Named are the objects to rehearse, if they are known: nothing is listed then, and
+	// nothing else is counted. Nil means all that there are.
+	Named []cluster.ObjectID
 	// RefusedThrough is a served version that the migration rewrites those objects
 	// through which the schema of the RequestVersion refuses; empty for none. Offer
 	// are the versions that it might name, to be told by the result.
@@ -129,7 +132,7 @@ func Rehearse(ctx context.Context, c cluster.Interface, options RehearseOptions)
 // each calls begin for each object to rehearse, and how many there are as far as is
 // known. All of them are not held on to.
 func (r *rehearsal) each(ctx context.Context, begin func(p place, of int64)) error {
-	if r.options.Every {
+	if r.options.Every && r.options.Named == nil {
 		return r.atOneOf(func(list cluster.Objects) error {
 			return r.pages(ctx, list, func(key types.NamespacedName, of int64) {
 				p := place{NamespacedName: key, index: r.listed}
@@ -197,6 +200,9 @@ func (r *rehearsal) expect(n int64) {
 
 // choose lists the objects and returns the sample.
 func (r *rehearsal) choose(ctx context.Context) ([]place, error) {
+	if r.options.Named != nil {
+		return r.chooseNamed(), nil
+	}
 	var sample []place
 	err := r.atOneOf(func(list cluster.Objects) error {
 		sampler := newSampler(r.options.Sample)
@@ -210,8 +216,25 @@ func (r *rehearsal) choose(ctx context.Context) ([]place, error) {
 	return sample, err
 }
 
+// chooseNamed returns the sample of the objects that are named, or all of them.
+func (r *rehearsal) chooseNamed() []place {
+	named := r.options.Named
+	sampler := newSampler(r.options.Sample)
+	if r.options.Every {
+		sampler = newSampler(len(named))
+	}
+	for _, object := range named {
+		sampler.add(object.NamespacedName)
+	}
+	r.expect(sampler.total)
+	return sampler.sample()
+}
+
 type rehearsal struct {
 	options RehearseOptions
+	// uids are those of the objects that are named: what has their name now may be
+	// another one, which nobody named.
+	uids map[types.NamespacedName]types.UID
 	// lists are where the objects are listed: as they are persisted first, because
 	// one object that a webhook cannot convert fails the whole LIST at another
 	// version. request is the endpoint of the dry runs, compare those of the reads.
@@ -250,6 +273,12 @@ func newRehearsal(c cluster.Interface, options RehearseOptions) *rehearsal {
 		request:  c.Objects(options.Resource.WithVersion(options.RequestVersion)),
 		findings: map[difference]*finding{},
 		taken:    map[string]int64{},
+	}
+	if options.Named != nil {
+		r.uids = make(map[types.NamespacedName]types.UID, len(options.Named))
+	}
+	for _, object := range options.Named {
+		r.uids[object.NamespacedName] = object.UID
 	}
 	if len(options.Offer) > 0 || options.RefusedThrough != "" {
 		r.detours = newDetours(c, options)
@@ -297,6 +326,9 @@ func (r *rehearsal) try(ctx context.Context, key types.NamespacedName) (outcome,
 		})
 		if err != nil {
 			return r.failed(key, "", err)
+		}
+		if uid := r.uids[key]; uid != "" && uid != object.GetUID() {
+			return outcome{gone: true}, nil
 		}
 		if len(before) > 0 && object.GetResourceVersion() != before[0].GetResourceVersion() {
 			return outcome{busy: true}, nil

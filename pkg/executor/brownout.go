@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (r *run) brownoutRound(ctx context.Context, left []v1alpha1.Step, result *v
 // wait for: somebody may serve it again at once.
 func (r *run) unserves(ctx context.Context, version, other string) error {
 	return eventuallyUnless(ctx, version+" is no longer served", func(ctx context.Context) error {
-		return errors.Join(r.listed(ctx, version, false), r.readable(ctx, other))
+		return cmp.Or(r.listed(ctx, version, false), r.readable(ctx, other))
 	}, func(ctx context.Context) error { return r.stillThere(ctx, version) })
 }
 

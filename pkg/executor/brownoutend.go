@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (r *run) serveOnce(ctx context.Context, mark *v1alpha1.Brownout) (done bool
 	}
 	r.expected = identify(after)
 	err = eventuallyUnless(ctx, mark.Version+" is served", func(ctx context.Context) error {
-		return errors.Join(r.listed(ctx, mark.Version, true), r.readable(ctx, mark.Version))
+		return cmp.Or(r.listed(ctx, mark.Version, true), r.readable(ctx, mark.Version))
 	}, func(ctx context.Context) error { return refusal(r.gone(r.Cluster.CRDs().Get(ctx, r.expected.Name))) })
 	switch {
 	case refusal(err) != nil:

@@ -98,6 +98,10 @@ func (h *holder) take(ctx context.Context, found *apiextensionsv1.CustomResource
 		if err != nil {
 			return refusef("%s; remove it if no run is at work: kubectl annotate crd %s %s-", err, found.Name, lifecycle.HoldAnnotation)
 		}
+		if attempt > 1 && other != nil && other.ID == h.hold.ID {
+			h.expect(found) // It arrived; only its answer was lost.
+			return nil
+		}
 		if found, err = h.wait(ctx, found, other); err != nil {
 			return err
 		}
@@ -109,7 +113,7 @@ func (h *holder) take(ctx context.Context, found *apiextensionsv1.CustomResource
 		case err == nil:
 			h.expect(written)
 			return nil
-		case (apierrors.IsConflict(err) || cluster.Transient(err)) && attempt < maxConflicts:
+		case (apierrors.IsConflict(err) || cluster.Transient(err) || cluster.Unanswered(err)) && ctx.Err() == nil && attempt < maxConflicts:
 			if found, err = h.run.readCRD(ctx); err != nil {
 				return fmt.Errorf("reading the CRD again: %w", err)
 			}
@@ -279,11 +283,15 @@ func (h *holder) release(ctx context.Context, runErr error) {
 		if readErr != nil || now == nil || now.ID != h.hold.ID {
 			return // It is not ours any more.
 		}
-		if _, err = h.annotate(ctx, found, text); !apierrors.IsConflict(err) && !cluster.Transient(err) {
+		if _, err = h.annotate(ctx, found, text); !apierrors.IsConflict(err) && !cluster.Transient(err) && !cluster.Unanswered(err) {
 			break
 		}
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
+		if failed, ok := err.(interface{ Unwrap() []error }); ok && ctx.Err() != nil {
+			causes := failed.Unwrap()
+			err = causes[len(causes)-1] // Not that nobody waits longer, but what for.
+		}
 		h.run.warn("the annotation %s could not be removed: %s", lifecycle.HoldAnnotation, cluster.Explain(err).Message)
 	}
 }

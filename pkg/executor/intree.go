@@ -59,8 +59,8 @@ func (r *run) restoreStored(ctx context.Context, c *apiextensionsv1.CustomResour
 	after, err := r.Cluster.CRDs().Patch(ctx, c.Name, cluster.PatchRequest{
 		Type: types.JSONPatchType, Body: body, Subresource: patch.Subresource, FieldManager: lifecycle.PutBackManager,
 	})
-	if apierrors.IsConflict(err) {
-		return nil // Somebody wrote the CRD meanwhile: it is read again.
+	if apierrors.IsConflict(err) || ctx.Err() == nil && (cluster.Transient(err) || cluster.Unanswered(err)) {
+		return nil // Somebody wrote the CRD meanwhile, or it was this: it is read again.
 	}
 	if err != nil {
 		return fmt.Errorf("putting status.storedVersions back: %w", err)

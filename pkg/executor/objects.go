@@ -118,6 +118,9 @@ func (r *run) rehearse(ctx context.Context) error {
 		return fmt.Errorf("rehearsing the rewrite: %w", err)
 	}
 	options.RefusedThrough = r.plan.Intent.RefusedThrough
+	if r.plan.Intent.Retry != nil {
+		options.Named = append([]cluster.ObjectID{}, r.Retry...)
+	}
 	r.rehearsal, r.served = &options, crd.Live(found).Served()
 	r.guards(found, options)
 	result, err := conversion.Rehearse(ctx, r.Cluster, options)

@@ -85,10 +85,17 @@ func (r *run) current(ctx context.Context, left []v1alpha1.Step) (*apiextensions
 	return c, nil
 }
 
-// patchCRD sends the step's patch, with the UID and the resourceVersion that
-// were just read as preconditions.
+// patchCRD sends the step's patch, with the UID and the resourceVersion that were
+// just read as preconditions. Where its answer is lost, the CRD tells whether it arrived.
 func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextensionsv1.CustomResourceDefinition, error) {
+	var unanswered *lostPatch
 	for attempt := 1; ; attempt++ {
+		if unanswered != nil {
+			if now, err := r.readCRD(ctx); err == nil && unanswered.arrived(now) {
+				r.expected = identify(now)
+				return now, nil
+			}
+		}
 		c, err := r.current(ctx, left)
 		if err != nil {
 			return nil, err
@@ -104,13 +111,15 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 		after, err := r.Cluster.CRDs().Patch(ctx, c.Name, cluster.PatchRequest{
 			Type: types.JSONPatchType, Body: body, Subresource: patch.Subresource, FieldManager: r.fieldManager(),
 		})
-		switch {
-		case err == nil:
+		if err == nil {
 			r.expected = identify(after)
 			return after, nil
-		case attempt < maxConflicts && r.overtaken(ctx, c, err):
-			continue
-		default:
+		}
+		sent := lost(ctx, err, c, body, r.fieldManager(), patch.Subresource)
+		if sent != nil {
+			unanswered = sent
+		}
+		if attempt == maxConflicts || sent == nil && !r.overtaken(ctx, c, err) {
 			return nil, err
 		}
 	}
@@ -119,9 +128,7 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 // overtaken reports whether a patch failed because somebody else wrote or
 // deleted the CRD after it was read. Where a test of the patch does not hold any
 // more, because the versions have other places now or the CRD is another one,
-// the server answers 422 and gives no reason. A patch whose answer was lost counts,
-// too, if it did not arrive: should it arrive yet, the resourceVersion in it lets
-// only one of the two through.
+// the server answers 422 and gives no reason.
 func (r *run) overtaken(ctx context.Context, read *apiextensionsv1.CustomResourceDefinition, err error) bool {
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
@@ -129,14 +136,6 @@ func (r *run) overtaken(ctx context.Context, read *apiextensionsv1.CustomResourc
 	case apierrors.IsInvalid(err):
 		now, err := r.readCRD(ctx)
 		return apierrors.IsNotFound(err) || err == nil && now.ResourceVersion != read.ResourceVersion
-	case cluster.Transient(err):
-		now, err := r.readCRD(ctx)
-		if err != nil {
-			return false
-		}
-		before, after := r.plan.Target, r.plan.Target
-		before.CRD, after.CRD = identify(read), identify(now)
-		return plan.Stale(before, after) == ""
 	}
 	return false
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
 )
 
 // NotRun returns the report of a plan that was not carried out because of why:
@@ -55,7 +56,11 @@ func (r *run) blocked() error {
 
 // words returns what an error says, with the end of ctx in a reader's words.
 func words(ctx context.Context, err error) string {
-	text := strings.ReplaceAll(err.Error(), "\n", "; ") // Joined errors.
+	text := err.Error()
+	if ctx.Err() != nil {
+		text = cluster.Brief(err, 2)
+	}
+	text = strings.ReplaceAll(text, "\n", "; ") // Joined errors.
 	if ctx.Err() == nil {
 		return text
 	}

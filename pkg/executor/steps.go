@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (r *run) checkSpec(ctx context.Context, after *apiextensionsv1.CustomResour
 		return r.checkStructural(ctx, version)
 	case v1alpha1.ActionServe:
 		return eventually(ctx, version+" is served", func(ctx context.Context) error {
-			return errors.Join(r.listed(ctx, version, true), r.readable(ctx, version))
+			return cmp.Or(r.listed(ctx, version, true), r.readable(ctx, version))
 		})
 	case v1alpha1.ActionSetStorage:
 		if !entry.Storage || !slices.Contains(after.Status.StoredVersions, version) {
@@ -173,7 +174,7 @@ func (r *run) unserve(ctx context.Context, left []v1alpha1.Step, result *v1alpha
 		r.guards(after, *r.rehearsal)
 	}
 	return eventually(ctx, version+" is no longer served", func(ctx context.Context) error {
-		return errors.Join(r.listed(ctx, version, false), r.readable(ctx, endpoint(after)))
+		return cmp.Or(r.listed(ctx, version, false), r.readable(ctx, endpoint(after)))
 	})
 }
 

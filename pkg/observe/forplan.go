@@ -26,18 +26,21 @@ type PlanOptions struct {
 	// patches of the plan. Without, only reading requests are made.
 	Writes      bool
 	Concurrency int
+	// Retry are the objects that a plan with Intent.Retry sends again.
+	Retry []cluster.ObjectID
 	// Progress, if not nil, is told how far the rehearsal is.
 	Progress func(done, total int64)
 }
 
 // ForPlan looks at what the steps of a plan depend on: permissions, references
 // to a version that will no longer be served, a rehearsal of the rewrite, and
-// what the server says to the patches.
+// what the server says to the patches. It returns an error where the server did not
+// answer to these: that is no refusal.
 func (o *Observer) ForPlan(
 	ctx context.Context, c crd.CRD, p v1alpha1.Plan, observations *lifecycle.Observations, options PlanOptions,
-) {
+) error {
 	if len(p.Steps) == 0 {
-		return
+		return nil
 	}
 	o.access(ctx, p, observations)
 	if slices.ContainsFunc(p.Steps, func(s v1alpha1.Step) bool {
@@ -54,14 +57,17 @@ func (o *Observer) ForPlan(
 		case (step.Action == v1alpha1.ActionUnserve || step.Action == v1alpha1.ActionBrownout) && !p.Intent.AllowOwnerReferences:
 			observations.References = merged(observations.References, o.references(ctx, c, p, step.Version))
 		case step.Action == v1alpha1.ActionRehearse && options.Writes && len(observations.MissingRules) == 0 && observations.LostVersion == "":
-			o.rehearsal(ctx, c, p.Intent, step.Endpoint, observations, options)
+			if err := o.rehearsal(ctx, c, p.Intent, step.Endpoint, observations, options); err != nil {
+				return err
+			}
 		}
 	}
 	o.selected(ctx, c, p.Intent, observations)
 	// A plan that is blocked already says more than the server's refusal would.
 	if options.Writes && p.Applyable && len(observations.MissingRules) == 0 {
-		o.patches(ctx, c, p, observations)
+		return o.patches(ctx, c, p, observations)
 	}
+	return nil
 }
 
 // access reviews the caller's own permissions.
@@ -150,37 +156,44 @@ func (o *Observer) references(ctx context.Context, c crd.CRD, p v1alpha1.Plan, v
 func (o *Observer) rehearsal(
 	ctx context.Context, c crd.CRD, intent v1alpha1.Intent, endpoint string,
 	observations *lifecycle.Observations, options PlanOptions,
-) {
+) error {
 	if v := c.Version(endpoint); v == nil || !v.Served {
-		return
+		return nil
 	}
 	rehearse := conversion.ForMigration(c, endpoint)
 	rehearse.Every = rehearse.Every || intent.RehearseAll
 	rehearse.Concurrency, rehearse.Subresource, rehearse.Progress = options.Concurrency, intent.Path, options.Progress
 	rehearse.Namespace, rehearse.LabelSelector = intent.Namespace, intent.Selector
+	if intent.Retry != nil {
+		rehearse.Named = append([]cluster.ObjectID{}, options.Retry...)
+	}
 	if rehearse.RefusedThrough = intent.RefusedThrough; intent.Verb == v1alpha1.VerbMigrate || intent.Verb == v1alpha1.VerbPromote {
 		rehearse.Offer = conversion.Detours(c, endpoint)
 	}
 	var err error
 	if rehearse.Filter, err = plan.InShard(intent); err != nil {
 		observations.RehearsalError = err.Error()
-		return
+		return nil
 	}
 	result, err := conversion.Rehearse(ctx, o.cluster, rehearse)
+	if cluster.Unanswered(err) {
+		return fmt.Errorf("rehearsing the rewrite: %w", err)
+	}
 	if err != nil {
 		observations.RehearsalError, observations.LostVersion = explain(c, err), lostVersion(c, err)
-		return
+		return nil
 	}
 	observations.Rehearsal = result
 	if c.ConversionStrategy() == apiextensionsv1.WebhookConverter {
 		o.webhookEvidence(ctx, c, endpoint, intent.RehearseAll, result.Total, observations, options)
 	}
+	return nil
 }
 
 // patches sends the plan's patches with dryRun=All, so that a policy or a
 // webhook that guards CRDs speaks up before anything is written. The patches of
 // the spec are sent one on top of the other, as the steps will leave it.
-func (o *Observer) patches(ctx context.Context, c crd.CRD, p v1alpha1.Plan, observations *lifecycle.Observations) {
+func (o *Observer) patches(ctx context.Context, c crd.CRD, p v1alpha1.Plan, observations *lifecycle.Observations) error {
 	var spec []v1alpha1.PatchOperation
 	for _, step := range p.Steps {
 		if step.Patch == nil || step.Action == v1alpha1.ActionRemove && stored(c, step.Version) {
@@ -194,16 +207,24 @@ func (o *Observer) patches(ctx context.Context, c crd.CRD, p v1alpha1.Plan, obse
 		}
 		body, err := plan.Body(patch, c)
 		if err == nil {
-			_, err = o.cluster.CRDs().Patch(ctx, c.Name, cluster.PatchRequest{
-				Type: types.JSONPatchType, Body: body, Subresource: patch.Subresource, DryRun: true,
-				FieldManager: lifecycle.FieldManager,
+			err = cluster.Retry(ctx, func() error {
+				_, err := o.cluster.CRDs().Patch(ctx, c.Name, cluster.PatchRequest{
+					Type: types.JSONPatchType, Body: body, Subresource: patch.Subresource, DryRun: true,
+					FieldManager: lifecycle.FieldManager,
+				})
+				return err
 			})
 		}
-		if err != nil && !apierrors.IsConflict(err) {
+		switch {
+		case err == nil, apierrors.IsConflict(err):
+		case cluster.Unanswered(err):
+			return fmt.Errorf("asking the server about the step %s (dry run): %w", step.ID, err)
+		default:
 			observations.Denied = append(observations.Denied, lifecycle.Denial{Step: step.ID, Message: err.Error()})
-			return
+			return nil
 		}
 	}
+	return nil
 }
 
 // stored reports whether status.storedVersions lists a version, or will by then.

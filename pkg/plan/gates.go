@@ -35,6 +35,7 @@ func (b *builder) gates() {
 	}
 	b.etcdGate()
 	if len(b.plan.Steps) == 0 {
+		b.atWorkWarning()
 		return
 	}
 	b.verifyGate()
@@ -97,6 +98,17 @@ func (b *builder) heldGate(held string) {
 			Message: "another run is at work: " + held,
 			Resolve: "wait until it is done; if it is no longer alive, --take-over watches it for a while and then takes its place",
 		})
+	}
+}
+
+// atWorkWarning says who is at work where nothing is left to do: it may look so only
+// until they are done, or fail.
+func (b *builder) atWorkWarning() {
+	if held := b.state.Observations.Held; held != "" {
+		b.warn("another run is at work: %s; run again when it is done", held)
+	}
+	if running := b.runningMigration(); running != "" {
+		b.warn("StorageVersionMigration %s is not finished; run again when it is", running)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestPlans(t *testing.T) {
 			}
 			goldenfile.Compare(t, *update, filepath.Join(dir, "plan.golden.yaml"), string(document))
 			var text bytes.Buffer
-			if err := printers.WritePlan(&text, got); err != nil {
+			if err := printers.WritePlan(&text, got, 0); err != nil {
 				t.Fatal(err)
 			}
 			goldenfile.Compare(t, *update, filepath.Join(dir, "plan.golden.txt"), text.String())

@@ -2,37 +2,24 @@ package printers
 
 import (
 	"fmt"
-	"io"
 	"strings"
-
-	"k8s.io/kubectl/pkg/util/term"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/english"
 )
 
-// TerminalWidth returns the number of columns of the terminal that w is, and 0
-// where it is none.
-func TerminalWidth(w io.Writer) int {
-	size := term.TTY{Out: w}.GetSize()
-	if size == nil {
-		return 0
-	}
-	return int(size.Width)
-}
-
 // writeFailures writes the groups of a step: who refused what, the first names,
 // and what to do.
-func writeFailures(t *textWriter, step v1alpha1.StepReport, width int) {
+func writeFailures(t *textWriter, step v1alpha1.StepReport) {
 	for _, group := range step.FailureGroups {
-		t.wrapped(2, width, "%s: %s %s", step.ID, english.Plural(group.Count, "object"), groupTitle(group))
+		t.line(2, "%s: %s %s", step.ID, english.Plural(group.Count, "object"), groupTitle(group))
 		names := strings.Join(group.Examples, ", ")
 		if more := group.Count - int64(len(group.Examples)); more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
 		}
-		t.wrapped(6, width, "%s", names)
-		t.wrapped(6, width, "the server says: %s", group.Message)
-		t.wrapped(6, width, "to do: %s", group.Resolve)
+		t.line(6, "%s", names)
+		t.line(6, "the server says: %s", group.Message)
+		t.line(6, "to do: %s", group.Resolve)
 	}
 }
 
@@ -74,18 +61,4 @@ func party(by v1alpha1.Party) string {
 		return "RBAC"
 	}
 	return string(by)
-}
-
-// wrapped writes a line, broken to fit a width. What follows the first line is
-// indented further.
-func (t *textWriter) wrapped(indent, width int, format string, args ...any) {
-	if width <= 0 {
-		t.line(indent, format, args...)
-		return
-	}
-	var one textWriter
-	one.line(0, format, args...)
-	pad := strings.Repeat(" ", indent)
-	text := Wrap(strings.TrimSuffix(one.String(), "\n"), pad+"  ", width)
-	t.WriteString(pad + strings.TrimPrefix(text, pad+"  ") + "\n")
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/mitchellh/go-wordwrap"
-
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/english"
 )
@@ -134,10 +132,4 @@ func written(_ int, err error) error {
 		return fmt.Errorf("writing the findings: %w", err)
 	}
 	return nil
-}
-
-// Wrap breaks a text into lines of a width, each of them indented.
-func Wrap(text, indent string, width int) string {
-	wrapped := wordwrap.WrapString(text, uint(max(width-len(indent), 1))) //nolint:gosec // At least 1.
-	return indent + strings.ReplaceAll(wrapped, "\n", "\n"+indent)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,25 +15,10 @@ import (
 // maxDetails is how many details of a blocker are shown; `-o json` has all.
 const maxDetails = 10
 
-// textWriter collects lines. Everything that is not ours passes through Escape.
-type textWriter struct {
-	strings.Builder
-}
-
-func (t *textWriter) line(indent int, format string, args ...any) {
-	for i, arg := range args {
-		if s, ok := arg.(string); ok {
-			args[i] = Escape(s)
-		}
-	}
-	t.WriteString(strings.Repeat(" ", indent))
-	t.WriteString(fmt.Sprintf(format, args...))
-	t.WriteByte('\n')
-}
-
-// WritePlan writes a plan for people.
-func WritePlan(w io.Writer, plan v1alpha1.Plan) error {
-	var t textWriter
+// WritePlan writes a plan for people. Its lines are broken to fit a width; 0 leaves
+// them as they are.
+func WritePlan(w io.Writer, plan v1alpha1.Plan, width int) error {
+	t := textWriter{width: width}
 	crd, cluster := plan.Target.CRD, plan.Target.Cluster
 	t.line(0, "Plan: %s", planTitle(plan))
 	t.line(2, "cluster  %s", clusterName(cluster))
@@ -47,7 +33,7 @@ func WritePlan(w io.Writer, plan v1alpha1.Plan) error {
 		t.line(0, "")
 		writeStep(&t, i+1, len(strconv.Itoa(len(plan.Steps))), step)
 	}
-	writeRehearsal(&t, plan.Summary.Rehearsal)
+	writeRehearsal(&t, plan)
 	for i, warning := range plan.Warnings {
 		if i == 0 {
 			t.line(0, "")
@@ -119,8 +105,16 @@ func writeStep(t *textWriter, number, width int, step v1alpha1.Step) {
 	}
 }
 
-func writeRehearsal(t *textWriter, r *v1alpha1.Rehearsal) {
+// writeRehearsal says what came of the rehearsal, or who makes it: before a version is
+// served there is nothing to rehearse, and a client dry run sends nothing.
+func writeRehearsal(t *textWriter, plan v1alpha1.Plan) {
+	r := plan.Summary.Rehearsal
 	if r == nil {
+		at := slices.IndexFunc(plan.Steps, func(s v1alpha1.Step) bool { return s.Action == v1alpha1.ActionRehearse })
+		if at >= 0 && len(plan.Blockers) == 0 {
+			t.line(0, "")
+			t.line(0, "Rehearsal: not made yet; step %d makes it, and the run ends there if objects would be refused or fields lost", at+1)
+		}
 		return
 	}
 	t.line(0, "")

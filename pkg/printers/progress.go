@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,10 @@ const plainEvery = 5 * time.Second
 
 // Progress shows events. Its methods may be called from several goroutines.
 type Progress struct {
+	// Alone says that there is one plan: what stops it stops the command, whose error
+	// says why, so that the step need not.
+	Alone bool
+
 	mutex sync.Mutex
 	w     io.Writer
 	mode  ProgressMode
@@ -181,6 +186,8 @@ func (p *Progress) finished(e v1alpha1.Event) {
 		p.printf("%s%s\n", indent, Counts(e.Progress.Counts))
 	}
 	switch {
+	case e.Outcome != v1alpha1.OutcomeDone && (p.Alone || e.Outcome == v1alpha1.OutcomeInterrupted):
+		p.printf("%s%s\n", indent, e.Outcome) // It is why the command ends, which says so.
 	case e.Outcome != v1alpha1.OutcomeDone:
 		p.printf("%s%s: %s\n", indent, e.Outcome, Escape(e.Message))
 	case e.Message != "":
@@ -230,5 +237,10 @@ func (p *Progress) stopBar() {
 // printf writes what people may miss without harm: a closed standard error
 // must not end a migration half-way.
 func (p *Progress) printf(format string, args ...any) {
-	_, _ = fmt.Fprintf(p.w, format, args...)
+	line, end := strings.CutSuffix(fmt.Sprintf(format, args...), "\n")
+	line = hang(line, TerminalWidth(p.w))
+	if end {
+		line += "\n"
+	}
+	_, _ = io.WriteString(p.w, line)
 }

@@ -13,7 +13,7 @@ import (
 // that scripts look for: "customresourcedefinition.apiextensions.k8s.io/NAME promoted".
 // Lines that may be long are broken to fit a width; 0 leaves them as they are.
 func WriteReport(w io.Writer, report v1alpha1.Report, width int) error {
-	var t textWriter
+	t := textWriter{width: width}
 	name := "customresourcedefinition.apiextensions.k8s.io/" + report.Target.CRD.Name
 	t.line(0, "%s %s", name, reportVerb(report))
 	if report.Outcome != v1alpha1.OutcomeUnchanged {
@@ -26,7 +26,7 @@ func WriteReport(w io.Writer, report v1alpha1.Report, width int) error {
 		if step.Objects != nil {
 			t.line(2, "%s: %s", step.ID, Counts(*step.Objects))
 		}
-		writeFailures(&t, step, width)
+		writeFailures(&t, step)
 	}
 	if e := report.Evidence; e != nil && e.Complete {
 		t.line(2, "proof: pass %d over %s found every one stored at %s (CRD generation %d)",

@@ -116,6 +116,20 @@ func TestManifestJob(t *testing.T) {
 		}
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	// Nothing to do is no Job, unless it is asked for.
+	job := []string{"migrate", name, "--manifest", "job", "--image", "crdver:v1.2.3"}
+	got := b.must(t, 0, job...)
+	contains(t, got.stderr, "Nothing to migrate: the objects of "+name+" are stored at v1beta1", "--force")
+	got.stdoutEmpty(t)
+	contains(t, b.must(t, 0, append(job, "--force")...).stdout, "kind: Job", "- --force")
+	b.must(t, 0, "promote", "v1", name, "--yes", "--until", "set-storage")
+	idle := crontabs("idle.example.com", "v1")
+	got = b.must(t, 0, append(job, b.createCRD(t, idle))...)
+	contains(t, got.stderr, "Nothing to migrate: the objects of "+idle.Name)
+	if strings.Contains(got.stdout, idle.Name) || !strings.Contains(got.stdout, name) {
+		t.Errorf("a Job for another CRD: %s", got)
+	}
+
 	before := b.crd(t, name).ResourceVersion
 	for golden, args := range map[string][]string{
 		"testdata/job.yaml":    {"--job-namespace", "crdver", "--qps", "50"},

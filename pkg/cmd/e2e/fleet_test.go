@@ -116,7 +116,7 @@ func TestFleet(t *testing.T) {
 		fields(t, got.stdout, dead, "mute <unknown>", "eu crontabs.fleet.example.com v1 v1 v1 <none> None 3 retire v1beta1 <none>",
 			"us crontabs.fleet.example.com v1,v1beta1 v1beta1 v1beta1 <none> None 2 promote v1 <none>",
 			"eu-again <none> <none> <none> <none> <none> <none> <none> <none> the same cluster as eu")
-		contains(t, got.stdout, "was refused; is it the right host and port", "no answer within 5s (--cluster-timeout)")
+		contains(t, got.stdout, "was refused (is it the right host and port", "no answer within 5s (--cluster-timeout)")
 		contains(t, got.stderr, "error: 2 of 4 clusters could not be asked: asia, mute\n")
 		// Without the dead ones, nothing is wrong; the order is that of the patterns.
 		got = f.ask(t, 0, f.up, "status", "--contexts", "u?,eu", f.crd, "--sort-by", "{.objects}")
@@ -143,7 +143,12 @@ func TestFleet(t *testing.T) {
 		contains(t, got.stdout, "kubectl crdver usage v1beta1 crontabs.fleet.example.com --kubeconfig "+f.all+" --context us --helm")
 		f.ask(t, 2, f.up, "usage", "v1beta1", "crontabs", "--all-contexts")
 		f.ask(t, 0, f.up, "usage", "v1beta1", "crontabs", "--contexts", "eu")
-		f.ask(t, 1, f.up, "usage", "v1beta2", "--all", "--all-contexts")
+		// What none of them knows is a mistake, as it is where one is asked.
+		for _, crds := range []string{"--all", "crontabs"} {
+			got := f.ask(t, 1, f.up, "usage", "v1beta2", crds, "--all-contexts")
+			contains(t, got.stderr, `none of the clusters has, and nothing there names, a version "v1beta2"; did you mean "v1beta1"?`)
+			got.stdoutEmpty(t)
+		}
 	})
 	t.Run("preflight", func(t *testing.T) {
 		next := crontabs("fleet.example.com", "v1")

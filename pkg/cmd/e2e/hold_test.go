@@ -68,6 +68,16 @@ func TestSecondRunStops(t *testing.T) {
 	b.wantUnwritten(t, before)
 	contains(t, b.must(t, 0, "status", name).stdout, "at work: bob@elsewhere, process 7")
 
+	// Where nothing is left to do for itself, it says so, and who is still at it.
+	done := b.createCRD(t, crontabs("done.example.com", "v1"))
+	b.setHold(t, done, elsewhere)
+	for _, args := range [][]string{{"migrate", done, "--yes"}, {"promote", "v1", done, "--yes"}} {
+		got := b.must(t, 0, args...)
+		contains(t, got.stderr, "Nothing to do.", `Warning: another run is at work: bob@elsewhere, process 7 runs "promote v1" since `)
+	}
+	got := b.must(t, 0, "migrate", "--group", "done.example.com")
+	contains(t, got.stderr, "Nothing to migrate: ", "Warning: another run is at work on "+done+": bob@elsewhere, process 7")
+
 	// It is heard of while the second run watches.
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
@@ -76,7 +86,7 @@ func TestSecondRunStops(t *testing.T) {
 			time.Sleep(200 * time.Millisecond)
 		}
 	}()
-	got := b.must(t, 3, "promote", "v1", name, "--yes", "--take-over")
+	got = b.must(t, 3, "promote", "v1", name, "--yes", "--take-over")
 	stop()
 	contains(t, got.stderr, "was just heard of")
 	b.wantStored(t, group, map[string]int{"v1beta1": 20})

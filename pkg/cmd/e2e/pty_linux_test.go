@@ -33,6 +33,12 @@ type terminal struct {
 // and error, and a pipe as its standard output.
 func (b *bed) openTerminal(t *testing.T, args ...string) *terminal {
 	t.Helper()
+	return b.openTerminalOf(t, 120, args...)
+}
+
+// openTerminalOf is openTerminal with a number of columns.
+func (b *bed) openTerminalOf(t *testing.T, columns uint16, args ...string) *terminal {
+	t.Helper()
 	path := binary(t)
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -47,7 +53,7 @@ func (b *bed) openTerminal(t *testing.T, args ...string) *terminal {
 		t.Fatal(err)
 	}
 	// Without a width there is no room for a bar.
-	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 120}); err != nil {
+	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
 		t.Fatal(err)
 	}
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -188,6 +194,27 @@ func TestPromptOnATerminal(t *testing.T) {
 			t.Error("it asked, although there is nothing to do")
 		}
 	})
+}
+
+// TestNarrowTerminal has a plan and the progress fit a small terminal, and what goes to
+// a pipe stay as it is.
+func TestNarrowTerminal(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	name := b.scene(t, "narrow.example.com", 5)
+	x := b.openTerminalOf(t, 40, "promote", "v1", name, "--dry-run=client")
+	x.end(0)
+	contains(t, x.stdout.String(), "     why     objects are written at v1beta1; from now on every write persists v1\n")
+	x = b.openTerminalOf(t, 40, "promote", "v1", name, "--yes", "--progress", "plain")
+	x.end(0)
+	contains(t, x.screen.String(), "     why     objects are written at\r\n             v1beta1; from now on every\r\n",
+		"[4/6] rewrite all objects at v1 with\r\n      no-op patches through v1\r\n")
+	for line := range strings.Lines(x.screen.String()) {
+		if line = strings.TrimRight(line, "\r\n"); len(line) > 40 && len(strings.Fields(line)) > 2 && !strings.Contains(line, "kubectl crdver") {
+			t.Errorf("longer than the terminal: %q", line)
+		}
+	}
+	contains(t, x.stdout.String(), "proof: pass 1 over 5 objects found every one stored at v1 (CRD generation 2)\n")
 }
 
 // TestPlanningOnATerminal has a rehearsal that takes its time: the plan that waits

@@ -85,7 +85,8 @@ func TestReportAndRetry(t *testing.T) {
 	// few, too, so that how many are current differs.
 	guard.upTo.Store(1)
 	got = b.must(t, 4, "migrate", "--retry-from", file, "--yes")
-	contains(t, got.stderr, "send 4 objects of "+file+" again", "status.storedVersions is not trimmed")
+	contains(t, got.stderr, "send 4 objects of "+file+" again", "status.storedVersions is not trimmed",
+		"Rehearsal: 4 of 4 objects, 1 refused") // Not the others, which nothing is done to.
 	contains(t, got.stdout, "4 objects: ", ", 1 refused", "admission policy frozen (AdmissionDenied)", "--retry-from "+file)
 	b.wantStored(t, group, map[string]int{"v1": n - 1, "v1beta1": 1})
 
@@ -96,6 +97,9 @@ func TestReportAndRetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.must(t, 3, "migrate", b.scene(t, "other.example.com", 1), "--retry-from", file, "--yes").stdoutEmpty(t)
+	if got := b.run(t, "migrate", name, "--retry-from", file, "--rehearse-all", "--dry-run=server"); !strings.Contains(got.stdout, "Rehearsal: 3 of 3 objects, 0 refused") {
+		t.Errorf("the rehearsal is not of those in the file that are there: %s", got)
+	}
 	got = b.must(t, 0, "migrate", name, "--retry-from", file, "--yes")
 	contains(t, got.stdout, "partly migrated", "4 objects: ", ", 1 deleted meanwhile", "to continue: kubectl crdver migrate "+name+" --kubeconfig")
 	b.wantStored(t, group, map[string]int{"v1": n - 1})

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -168,28 +167,6 @@ func TestInterruptDuringMigration(t *testing.T) {
 	}
 	b.must(t, 0, "promote", "v1", name, "--yes")
 	b.wantStored(t, group, map[string]int{"v1": n})
-	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1"})
-}
-
-// TestOutputClosed makes sure that a reader of standard output or error that
-// goes away does not end a migration half-way.
-func TestOutputClosed(t *testing.T) {
-	t.Parallel()
-	b := start(t, testbed.InProcessOptions{})
-	const group = "closed.example.com"
-	name := b.scene(t, group, 20)
-	command := exec.CommandContext(t.Context(), binary(t), "promote", "v1", name, "--yes", "--kubeconfig", b.kubeconfig)
-	stderr, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = io.ReadFull(stderr, make([]byte, 10))
-	_ = stderr.Close()
-	err = command.Wait()
-	t.Logf("with standard error closed: %v", err)
 	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1"})
 }
 

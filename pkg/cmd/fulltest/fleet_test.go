@@ -149,7 +149,7 @@ func (f fleet) testStatus(t *testing.T) {
 	r := f.ask(t, 1, "eu,us,asia", "status")
 	r.rows(t, "asia <unknown>", "eu crontabs.fleet.example.com v1 v1 v1 v1beta1 None 3 retire v1beta1 <none>",
 		"us crontabs.fleet.example.com v1,v1beta1 v1beta1 v1beta1 <none> None 3 promote v1 <none>")
-	r.want(t, 1, "was refused; is it the right host and port", "error: 1 of 3 clusters could not be asked: asia\n")
+	r.want(t, 1, "was refused (is it the right host and port", "error: 1 of 3 clusters could not be asked: asia\n")
 	f.ask(t, 0, "us,eu", "status")
 }
 
