@@ -81,7 +81,7 @@ func (s State) proof() v1alpha1.StoredProof {
 		return v1alpha1.ProofUntrusted
 	case objects != nil && *objects == 0:
 		return v1alpha1.ProofNoObjects
-	case provenSince(s.CRD):
+	case provenSince(s.CRD), recorded(s.CRD, s).why != "":
 		return v1alpha1.ProofVerified
 	default:
 		return v1alpha1.ProofClaimed
