@@ -199,6 +199,20 @@ func text(value string) func(*apiextensionsv1.CustomResourceDefinition) {
 	return func(c *apiextensionsv1.CustomResourceDefinition) { c.Annotations[lifecycle.VerifiedAnnotation] = value }
 }
 
+// TestVerifiedAndListedMore has a list that somebody trimmed wrongly after the proof,
+// and that then became longer again: whoever wrote it is not on it any more.
+func TestVerifiedAndListedMore(t *testing.T) {
+	c := trimmed()
+	c.Spec.Versions = append(c.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: "v2", Served: true})
+	c.ManagedFields = c.ManagedFields[:1] // Nobody was on the list, before either.
+	c = verified(c)
+	c.Generation += 3
+	c.Status.StoredVersions = []string{"v1", "v2"}
+	if item := lifecycle.New(c, lifecycle.Observations{}).Leave("v1beta1", nil, false); item.Proof != v1alpha1.ProofClaimed {
+		t.Errorf("proof that v1beta1 may leave: %s", item.Proof)
+	}
+}
+
 // TestVerifiedOddIsNoHarm has a list that is trusted anyway.
 func TestVerifiedOddIsNoHarm(t *testing.T) {
 	c := live([]string{"v1"}, "*v1", "v1beta1")
