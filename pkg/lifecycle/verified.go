@@ -110,6 +110,13 @@ func holds(c crd.CRD, record v1alpha1.Verified) (why string, same bool) {
 	return fmt.Sprintf("%s: %s is still the storage version, and nobody has written status.storedVersions since", proven, storage), false
 }
 
+// Proven reports whether kubectl crdver has proven that no object is persisted at a
+// version which status.storedVersions does not list, and nothing has happened since
+// that could have changed it.
+func (s State) Proven() bool {
+	return s.Trust.Trusted && (provenSince(s.CRD) || recorded(s.CRD, s).why != "")
+}
+
 // listWriters returns who may have taken something out of status.storedVersions. Those
 // on the list have their name on it. The in-tree migration can also take its own name
 // off, and with it what it listed (fact 2): whatever it writes counts.

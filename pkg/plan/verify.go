@@ -83,9 +83,10 @@ func onceVerified() []v1alpha1.Precondition {
 
 // record plans to note the proof in the CRD where there is nothing to trim and the
 // list was not trusted: otherwise nobody could tell afterwards, and the next run would
-// go over all objects again.
+// go over all objects again. A list that nothing speaks against is proven only where
+// somebody asks for that.
 func (b *builder) record(storage string) {
-	if b.state.Trust.Trusted {
+	if b.state.Trust.Trusted && (!b.intent.Force || b.state.Proven()) {
 		return
 	}
 	b.add(v1alpha1.Step{
@@ -97,13 +98,25 @@ func (b *builder) record(storage string) {
 		Marks:         lifecycle.VerifiedAnnotation,
 		Changes: []v1alpha1.Change{{
 			Path: fmt.Sprintf("metadata.annotations[%s]", lifecycle.VerifiedAnnotation),
-			From: quote(b.after.Annotations[lifecycle.VerifiedAnnotation]),
+			From: b.recordedBefore(),
 			To:   fmt.Sprintf("%s, verified now, for the CRD's UID and generation", storage),
 		}},
 		Verify:     []v1alpha1.Check{{ID: "trusted", Description: "the annotation is in the CRD, and proves what it says"}},
 		Reversible: true,
 		Undo:       fmt.Sprintf("kubectl annotate crd %s %s-", b.state.CRD.Name, lifecycle.VerifiedAnnotation),
 	})
+}
+
+// recordedBefore says what the annotation is that the record replaces.
+func (b *builder) recordedBefore() string {
+	if _, found := b.after.Annotations[lifecycle.VerifiedAnnotation]; !found {
+		return ""
+	}
+	old, err := lifecycle.ReadVerified(b.after)
+	if err != nil {
+		return "one that proves nothing"
+	}
+	return fmt.Sprintf("%s, verified at %s", old.StorageVersion, when(old.At))
 }
 
 // verifyGate blocks a retirement that would trim or remove without the proof.
