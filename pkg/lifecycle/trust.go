@@ -41,9 +41,11 @@ func trust(c crd.CRD, s State) Trust {
 	var against []string
 	record := recorded(c, s)
 	against = append(against, storedReasons(s)...)
+	told := len(against)
 	if !record.unchanged {
 		against = append(against, inTree(c, s.Observations.Migrations, provenSince(c) || record.why != "")...)
 	}
+	doubted := len(against) > told
 	if bogus := s.BogusStored(); len(bogus) > 0 {
 		against = append(against, fmt.Sprintf(
 			"status.storedVersions lists %s, which spec.versions does not have: the server refuses every change of the spec until it is trimmed",
@@ -53,12 +55,13 @@ func trust(c crd.CRD, s State) Trust {
 		against = append(against, fmt.Sprintf("status.storedVersions does not list the storage version %s", s.Storage))
 	}
 	if record.why == "" {
-		against = append(against, writtenBy(c, s, len(against) == 0)...)
+		by := writtenBy(c, s, len(against) == 0)
+		against, doubted = append(against, by...), doubted || len(by) > 0
+	}
+	if record.doubt != "" && doubted {
+		against = append(against, record.doubt) // It would outweigh these reasons, and these alone.
 	}
 	if len(against) > 0 {
-		if record.doubt != "" {
-			against = append(against, record.doubt)
-		}
 		return Trust{Reasons: against}
 	}
 	if s.Observations.MigrationsError != "" && !record.unchanged {

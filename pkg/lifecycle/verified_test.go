@@ -213,6 +213,16 @@ func TestVerifiedAndListedMore(t *testing.T) {
 	}
 }
 
+// TestVerifiedDoubtIsNoReasonAlone has a list that nobody has written, and an entry in
+// it that no proof outweighs: what the annotation is worth makes no difference.
+func TestVerifiedDoubtIsNoReasonAlone(t *testing.T) {
+	c := live([]string{"v1", "v0"}, "*v1", "v1beta1")
+	c.Annotations = map[string]string{lifecycle.VerifiedAnnotation: "{"}
+	if got := lifecycle.New(c, lifecycle.Observations{}).Trust; got.Trusted || len(got.Reasons) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestVerifiedOddIsNoHarm has a list that is trusted anyway.
 func TestVerifiedOddIsNoHarm(t *testing.T) {
 	c := live([]string{"v1"}, "*v1", "v1beta1")

@@ -21,6 +21,7 @@ import (
 func testProof(t *testing.T, _ *testbed.Full, s *subject) {
 	thaw := s.failSVM(t, "proof-failed")
 	s.run(t, "status", s.name).want(t, 0, "Trusted:      no: ", "StorageVersionMigration proof-failed failed")
+	s.run(t, "validate", s.name).want(t, 0, "[storage-migrating]", "[stored-versions-untrusted]")
 	thaw(t)
 	s.needsPatch(t)
 	generation := s.crd(t).Generation
@@ -31,6 +32,7 @@ func testProof(t *testing.T, _ *testbed.Full, s *subject) {
 	}
 	s.run(t, "status", s.name).want(t, 0, "Trusted:      yes: proven by kubectl crdver at ", "and the spec has not changed since")
 	s.run(t, "can-remove", "v1beta1", s.name, "--skip-usage").want(t, 2, "no (verified)")
+	s.run(t, "validate", s.name).lacks(t, "storage-migrating", "stored-versions-untrusted")
 	before := s.snapshot(t)
 	s.run(t, "migrate", s.name, "--yes").want(t, 0, "unchanged")
 	s.unwritten(t, before)
