@@ -100,7 +100,8 @@ func withClock(one crd.CRD, o lifecycle.Observations) lifecycle.Observations {
 func (c *change) gateObservations(ctx context.Context, one crd.CRD, intent v1alpha1.Intent, quick bool, into *lifecycle.Observations) error {
 	_, soaks := one.Annotations[lifecycle.SoakAnnotation]
 	_, browns := one.Annotations[lifecycle.BrownoutAnnotation]
-	if soaks || browns || intent.Soak != nil {
+	_, proven := one.Annotations[lifecycle.VerifiedAnnotation]
+	if soaks || browns || proven || intent.Soak != nil {
 		var err error
 		if into.Now, err = c.serverTime(ctx); err != nil {
 			return err

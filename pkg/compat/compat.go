@@ -89,12 +89,3 @@ func Narrowed(old, changed *schema.Schema) []Difference {
 	}
 	return narrowed
 }
-
-// Lost returns the fields of one schema that are dropped from objects written
-// at another, as upstream's pruning decides it.
-func Lost(from, to *schema.Schema) []string {
-	if a, b := from.Structural(), to.Structural(); a == b || reflect.DeepEqual(a, b) {
-		return nil
-	}
-	return to.Missing(from)
-}

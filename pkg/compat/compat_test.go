@@ -130,7 +130,7 @@ func TestWithoutSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	some := parse(t, spec("{type: object}"))
-	if got := compat.Lost(some, none); !slices.Equal(got, []string{"spec"}) {
+	if got := none.Missing(some); !slices.Equal(got, []string{"spec"}) {
 		t.Errorf("got %v", got)
 	}
 	if got := compat.Compare(some, none); len(got) != 1 || got[0].Path != "spec" {
@@ -144,8 +144,8 @@ func TestWithoutSchema(t *testing.T) {
 	}
 }
 
-// TestFieldsAgreeWithLost holds our own walk against upstream's pruning.
-func TestFieldsAgreeWithLost(t *testing.T) {
+// TestFieldsAgreeWithMissing holds our own walk against upstream's pruning.
+func TestFieldsAgreeWithMissing(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ from, to string }{
 		{"{type: object, properties: {a: {type: string}, b: {type: object, properties: {c: {type: string}}}}}", "{type: object, properties: {b: {type: object}}}"},
@@ -163,7 +163,7 @@ func TestFieldsAgreeWithLost(t *testing.T) {
 			}
 		}
 		slices.Sort(fields)
-		if lost := compat.Lost(from, to); !slices.Equal(fields, lost) {
+		if lost := to.Missing(from); !slices.Equal(fields, lost) {
 			t.Errorf("from %s to %s: our own walk finds %v, pruning drops %v", test.from, test.to, fields, lost)
 		}
 	}

@@ -229,6 +229,8 @@ func (r *run) take(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.S
 		return r.cleanManagedFields(ctx, result)
 	case v1alpha1.ActionTrim:
 		return r.trim(ctx, left)
+	case v1alpha1.ActionRecord:
+		return r.record(ctx, left)
 	case v1alpha1.ActionListStored:
 		return r.listStored(ctx, left)
 	case v1alpha1.ActionUnserve:

@@ -100,7 +100,7 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 		if err != nil {
 			return nil, err
 		}
-		patch, err := r.marked(ctx)
+		patch, err := r.marked(ctx, c)
 		if err != nil {
 			return nil, err
 		}

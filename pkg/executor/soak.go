@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/crd"
 	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 	"github.com/crdver/kubectl-crdver/pkg/plan"
@@ -47,8 +48,9 @@ func (r *run) serverTime(ctx context.Context) (time.Time, error) {
 	return now.UTC().Truncate(time.Second), nil
 }
 
-// marked returns the step's patch with the annotation that the step sets.
-func (r *run) marked(ctx context.Context) (v1alpha1.Patch, error) {
+// marked returns the step's patch with the annotation that the step sets in the CRD
+// that was just read.
+func (r *run) marked(ctx context.Context, read *apiextensionsv1.CustomResourceDefinition) (v1alpha1.Patch, error) {
 	var patch v1alpha1.Patch
 	if r.step.Patch != nil {
 		patch = *r.step.Patch.DeepCopy()
@@ -56,7 +58,11 @@ func (r *run) marked(ctx context.Context) (v1alpha1.Patch, error) {
 	if r.step.Marks == "" {
 		return patch, nil
 	}
-	now, err := r.serverTime(ctx)
+	var now time.Time
+	err := cluster.RetryFor(ctx, crdPatience, func() (err error) {
+		now, err = r.serverTime(ctx)
+		return err
+	})
 	if err != nil {
 		return patch, err
 	}
@@ -73,6 +79,8 @@ func (r *run) marked(ctx context.Context) (v1alpha1.Patch, error) {
 			By: r.Gates.By, Process: r.Gates.Process, ID: string(uuid.NewUUID()),
 		}
 		text = lifecycle.MarkText(r.marking)
+	case lifecycle.VerifiedAnnotation:
+		text = lifecycle.MarkText(lifecycle.NewVerified(crd.Live(read), r.Gates.By, r.fieldManager(), now))
 	default:
 		return patch, fmt.Errorf("unknown annotation %q: the plan was made by another version of this tool", r.step.Marks)
 	}

@@ -209,7 +209,7 @@ func endpoint(c *apiextensionsv1.CustomResourceDefinition) string {
 // this run that nothing is stored at them, and only on the CRD that the proof
 // is about (rules 3 and 5).
 func (r *run) trim(ctx context.Context, left []v1alpha1.Step) error {
-	if r.verified == nil || !r.verified.Complete || r.baseline == nil || !r.verifiesAll() {
+	if !r.proven() {
 		return refusef("no complete verify pass in this run: status.storedVersions is not trimmed")
 	}
 	if err := r.etcdAgrees(ctx); err != nil {

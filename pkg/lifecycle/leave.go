@@ -81,7 +81,7 @@ func (s State) proof() v1alpha1.StoredProof {
 		return v1alpha1.ProofUntrusted
 	case objects != nil && *objects == 0:
 		return v1alpha1.ProofNoObjects
-	case provenSince(s.CRD):
+	case s.Proven():
 		return v1alpha1.ProofVerified
 	default:
 		return v1alpha1.ProofClaimed
@@ -101,11 +101,10 @@ func (s State) unproven(version string, proof v1alpha1.StoredProof, acceptClaims
 		}}
 	case proof == v1alpha1.ProofClaimed && !acceptClaims:
 		return []v1alpha1.Blocker{{
-			ID: BlockNotProven,
-			Message: fmt.Sprintf("that no object is stored at %s is claimed by status.storedVersions, not proven; "+
-				"once one of these commands has shown it, pass --accept-claims", version),
-			Resolve: s.command("migrate"),
-			Details: []string{"etcd tells, too: " + etcd},
+			ID:      BlockNotProven,
+			Message: fmt.Sprintf("that no object is stored at %s is claimed by status.storedVersions, not proven", version),
+			Resolve: s.command("migrate", "--force"),
+			Details: []string{"etcd tells, too; once it has, pass --accept-claims: " + etcd},
 		}}
 	}
 	return nil

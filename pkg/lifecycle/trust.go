@@ -32,14 +32,20 @@ type Trust struct {
 // trust looks for everything that is known to remove entries of storedVersions
 // while objects may still be persisted at them: the in-tree migration, which
 // trims when it fails and, the second time, when it starts (facts 1 and 2), and
-// other people's patches of the status (fact 13).
+// other people's patches of the status (fact 13). A proof that is recorded and still
+// holds outweighs all that was before it, but not what etcd holds.
 func trust(c crd.CRD, s State) Trust {
 	if !c.Origin.Live() {
 		return Trust{Reasons: []string{"a manifest says nothing about stored versions"}}
 	}
 	var against []string
+	record := recorded(c, s)
 	against = append(against, storedReasons(s)...)
-	against = append(against, inTree(c, s.Observations.Migrations, provenSince(c))...)
+	told := len(against)
+	if !record.unchanged {
+		against = append(against, inTree(c, s.Observations.Migrations, provenSince(c) || record.why != "")...)
+	}
+	doubted := len(against) > told
 	if bogus := s.BogusStored(); len(bogus) > 0 {
 		against = append(against, fmt.Sprintf(
 			"status.storedVersions lists %s, which spec.versions does not have: the server refuses every change of the spec until it is trimmed",
@@ -48,16 +54,41 @@ func trust(c crd.CRD, s State) Trust {
 	if s.Storage != "" && !slices.Contains(s.Stored, s.Storage) {
 		against = append(against, fmt.Sprintf("status.storedVersions does not list the storage version %s", s.Storage))
 	}
-	var trimmedByUs bool
+	if record.why == "" {
+		by := writtenBy(c, s, len(against) == 0)
+		against, doubted = append(against, by...), doubted || len(by) > 0
+	}
+	if record.doubt != "" && doubted {
+		against = append(against, record.doubt) // It would outweigh these reasons, and these alone.
+	}
+	if len(against) > 0 {
+		return Trust{Reasons: against}
+	}
+	if s.Observations.MigrationsError != "" && !record.unchanged {
+		return Trust{Reasons: []string{"in-tree storage version migrations could not be read: " + s.Observations.MigrationsError}}
+	}
+	why := "nothing is known to have trimmed the list"
+	switch {
+	case record.why != "":
+		why = record.why
+	case slices.ContainsFunc(storedVersionsWriters(c), func(w writer) bool { return w.manager == FieldManager }):
+		why = "trimmed by kubectl crdver after a complete verify pass (managedFields)"
+	}
+	return Trust{Trusted: true, Reasons: []string{why}}
+}
+
+// writtenBy returns the reasons that who wrote the list gives. That the in-tree
+// migration did is one only where nothing else tells of it.
+func writtenBy(c crd.CRD, s State, first bool) []string {
+	var against []string
 	for _, w := range storedVersionsWriters(c) {
 		switch w.manager {
 		case FieldManager:
-			trimmedByUs = true
 		case PutBackManager:
 			against = append(against, "kubectl crdver put versions back into status.storedVersions"+w.at()+
 				" (managedFields), because the in-tree migration had trimmed it, and has not verified the objects since")
 		case inTreeFieldManager:
-			if len(against) == 0 {
+			if first && len(against) == 0 {
 				against = append(against, "status.storedVersions was last written by the in-tree storage version migration"+w.at()+
 					" (managedFields), which trims even when it fails")
 			}
@@ -67,19 +98,10 @@ func trust(c crd.CRD, s State) Trust {
 				w.manager, w.at()))
 		}
 	}
-	if len(against) == 0 && untold(c, s) {
+	if first && len(against) == 0 && untold(c, s) {
 		against = append(against, "nothing tells who wrote status.storedVersions: the CRD has no managedFields that can be read")
 	}
-	if len(against) > 0 {
-		return Trust{Reasons: against}
-	}
-	if s.Observations.MigrationsError != "" {
-		return Trust{Reasons: []string{"in-tree storage version migrations could not be read: " + s.Observations.MigrationsError}}
-	}
-	if trimmedByUs {
-		return Trust{Trusted: true, Reasons: []string{"trimmed by kubectl crdver after a complete verify pass (managedFields)"}}
-	}
-	return Trust{Trusted: true, Reasons: []string{"nothing is known to have trimmed the list"}}
+	return against
 }
 
 // untold reports whether nothing at all is known of who wrote storedVersions, while

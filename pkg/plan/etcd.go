@@ -37,14 +37,14 @@ func (b *builder) etcdGate() {
 	}
 }
 
-// etcdPreconditions tells, at the steps that take a way back, that etcd is read.
+// etcdPreconditions tells, at the steps that rest on the proof, that etcd is read.
 func (b *builder) etcdPreconditions() {
 	if len(b.intent.EtcdEndpoints) == 0 {
 		return
 	}
 	for i := range b.plan.Steps {
 		step := &b.plan.Steps[i]
-		if step.Action != v1alpha1.ActionTrim && step.Action != v1alpha1.ActionRemove {
+		if step.Action != v1alpha1.ActionTrim && step.Action != v1alpha1.ActionRecord && step.Action != v1alpha1.ActionRemove {
 			continue
 		}
 		step.Preconditions = append(step.Preconditions, v1alpha1.Precondition{

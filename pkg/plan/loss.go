@@ -67,7 +67,7 @@ func (b *builder) unseenGate() {
 	if n := b.objects(); n != nil && *n == 0 {
 		return // What is created meanwhile is written at the storage version.
 	}
-	for _, loss := range schema.LostThrough(b.state.CRD.CustomResourceDefinition, endpoint) {
+	for _, loss := range schema.LostThrough(b.withEndpoint(endpoint), endpoint) {
 		refused, allowed := Lossy(b.intent, b.state.CRD.Name, differencesOf(loss))
 		var fields []string
 		for _, d := range slices.Concat(refused, allowed) {
@@ -93,6 +93,19 @@ func (b *builder) unseenGate() {
 			b.warn("%s of objects that are stored at %s may be lost: --allow-loss allows it", join(fields), loss.Version)
 		}
 	}
+}
+
+// withEndpoint returns the CRD as the objects are rewritten through the endpoint: with
+// that version, where a step adds it.
+func (b *builder) withEndpoint(endpoint string) *apiextensionsv1.CustomResourceDefinition {
+	added := b.after.Version(endpoint)
+	if b.state.Version(endpoint) != nil || added == nil {
+		return b.state.CRD.CustomResourceDefinition
+	}
+	c := b.state.CRD.DeepCopy()
+	c.Spec.Versions = append(c.Spec.Versions, *added.DeepCopy())
+	c.Spec.Versions[len(c.Spec.Versions)-1].Storage = false
+	return c
 }
 
 // below reports whether a field is another one, or lies in it.

@@ -182,18 +182,18 @@ func order(verb v1alpha1.Verb) []v1alpha1.Action {
 		return []v1alpha1.Action{
 			v1alpha1.ActionAdd, v1alpha1.ActionServe, v1alpha1.ActionRehearse, v1alpha1.ActionSetStorage,
 			v1alpha1.ActionBarrier, v1alpha1.ActionInTreeMigrate, v1alpha1.ActionMigrate, v1alpha1.ActionVerify,
-			v1alpha1.ActionTrim, v1alpha1.ActionDeleteSVM, v1alpha1.ActionDeprecateOlder,
+			v1alpha1.ActionRecord, v1alpha1.ActionTrim, v1alpha1.ActionDeleteSVM, v1alpha1.ActionDeprecateOlder,
 		}
 	case v1alpha1.VerbMigrate:
 		return []v1alpha1.Action{
 			v1alpha1.ActionRehearse, v1alpha1.ActionBarrier, v1alpha1.ActionInTreeMigrate, v1alpha1.ActionMigrate,
-			v1alpha1.ActionVerify, v1alpha1.ActionTrim, v1alpha1.ActionDeleteSVM,
+			v1alpha1.ActionVerify, v1alpha1.ActionRecord, v1alpha1.ActionTrim, v1alpha1.ActionDeleteSVM,
 		}
 	case v1alpha1.VerbRetire:
 		return []v1alpha1.Action{
 			v1alpha1.ActionRehearse, v1alpha1.ActionDeprecate, v1alpha1.ActionUnserve, v1alpha1.ActionBarrier,
-			v1alpha1.ActionInTreeMigrate, v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionTrim,
-			v1alpha1.ActionDeleteSVM, v1alpha1.ActionCleanManagedFields, v1alpha1.ActionRemove,
+			v1alpha1.ActionInTreeMigrate, v1alpha1.ActionMigrate, v1alpha1.ActionVerify, v1alpha1.ActionRecord,
+			v1alpha1.ActionTrim, v1alpha1.ActionDeleteSVM, v1alpha1.ActionCleanManagedFields, v1alpha1.ActionRemove,
 		}
 	case v1alpha1.VerbDeprecate:
 		return []v1alpha1.Action{v1alpha1.ActionDeprecate, v1alpha1.ActionUndeprecate}

@@ -322,22 +322,20 @@ func (b *builder) trim(storage string) {
 		before = append(before, storage)
 	}
 	if len(before) == 1 && before[0] == storage {
+		b.record(storage)
 		return
 	}
 	changes := []v1alpha1.Change{{Path: "status.storedVersions", From: bracket(before), To: bracket([]string{storage})}}
 	b.add(v1alpha1.Step{
-		Action:  v1alpha1.ActionTrim,
-		Version: storage,
-		Title:   fmt.Sprintf("trim status.storedVersions to [%s]", storage),
-		Why:     "no object is stored at another version, and the server keeps a version in spec.versions as long as it is listed",
-		Preconditions: []v1alpha1.Precondition{
-			{ID: "verified", Description: "the verify pass is complete and no object failed", Status: v1alpha1.PreconditionPending},
-			{ID: "unchanged", Description: "UID, generation, storage version and stored versions are those that the migration started from", Status: v1alpha1.PreconditionPending},
-		},
-		Patch:      StoredPatch([]string{storage}),
-		Changes:    changes,
-		Verify:     []v1alpha1.Check{{ID: "trimmed", Description: fmt.Sprintf("status.storedVersions is [%s]", storage)}},
-		Reversible: false,
+		Action:        v1alpha1.ActionTrim,
+		Version:       storage,
+		Title:         fmt.Sprintf("trim status.storedVersions to [%s]", storage),
+		Why:           "no object is stored at another version, and the server keeps a version in spec.versions as long as it is listed",
+		Preconditions: onceVerified(),
+		Patch:         StoredPatch([]string{storage}),
+		Changes:       changes,
+		Verify:        []v1alpha1.Check{{ID: "trimmed", Description: fmt.Sprintf("status.storedVersions is [%s]", storage)}},
+		Reversible:    false,
 	})
 	b.after.Status.StoredVersions = []string{storage}
 }

@@ -74,7 +74,7 @@ func Rules(p v1alpha1.Plan) []Rule {
 			rules = need(rules, objects, "list")
 		case v1alpha1.ActionAdd, v1alpha1.ActionSetStorage, v1alpha1.ActionTrim, v1alpha1.ActionPutBack,
 			v1alpha1.ActionWaitForSVM, v1alpha1.ActionInTreeMigrate, v1alpha1.ActionDeleteSVM,
-			v1alpha1.ActionSoak, v1alpha1.ActionClear:
+			v1alpha1.ActionSoak, v1alpha1.ActionClear, v1alpha1.ActionRecord:
 		}
 	}
 	return rules

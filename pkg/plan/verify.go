@@ -5,6 +5,7 @@ import (
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/english"
+	"github.com/crdver/kubectl-crdver/pkg/lifecycle"
 )
 
 // blockVerify is the blocker of a plan that needs the proof which it does
@@ -71,6 +72,52 @@ func (b *builder) verify(storage string) {
 		step.Verify[0].Description = "no object of the sample, every n-th of the list, had to be rewritten, and none failed"
 		b.add(step)
 	}
+}
+
+// onceVerified are the preconditions of what rests on the proof of this run.
+func onceVerified() []v1alpha1.Precondition {
+	return []v1alpha1.Precondition{
+		{ID: "verified", Description: "the verify pass is complete and no object failed", Status: v1alpha1.PreconditionPending},
+		{ID: "unchanged", Description: "UID, generation, storage version and stored versions are those that the migration started from", Status: v1alpha1.PreconditionPending},
+	}
+}
+
+// record plans to note the proof in the CRD where there is nothing to trim and the
+// list was not trusted: otherwise nobody could tell afterwards, and the next run would
+// go over all objects again. A list that nothing speaks against is proven only where
+// somebody asks for that.
+func (b *builder) record(storage string) {
+	if b.state.Trust.Trusted && (!b.intent.Force || b.state.Proven()) {
+		return
+	}
+	b.add(v1alpha1.Step{
+		Action:        v1alpha1.ActionRecord,
+		Version:       storage,
+		Title:         fmt.Sprintf("note in the CRD that every object is stored at %s", storage),
+		Why:           fmt.Sprintf("status.storedVersions is %s already, so that no trim shows that it is true; the note lets it be trusted until it is written again", bracket([]string{storage})),
+		Preconditions: onceVerified(),
+		Marks:         lifecycle.VerifiedAnnotation,
+		Changes: []v1alpha1.Change{{
+			Path: fmt.Sprintf("metadata.annotations[%s]", lifecycle.VerifiedAnnotation),
+			From: b.recordedBefore(),
+			To:   fmt.Sprintf("%s, verified now, for the CRD's UID and generation", storage),
+		}},
+		Verify:     []v1alpha1.Check{{ID: "trusted", Description: "the annotation is in the CRD, and proves what it says"}},
+		Reversible: true,
+		Undo:       fmt.Sprintf("kubectl annotate crd %s %s-", b.state.CRD.Name, lifecycle.VerifiedAnnotation),
+	})
+}
+
+// recordedBefore says what the annotation is that the record replaces.
+func (b *builder) recordedBefore() string {
+	if _, found := b.after.Annotations[lifecycle.VerifiedAnnotation]; !found {
+		return ""
+	}
+	old, err := lifecycle.ReadVerified(b.after)
+	if err != nil {
+		return "one that proves nothing"
+	}
+	return fmt.Sprintf("%s, verified at %s", old.StorageVersion, when(old.At))
 }
 
 // verifyGate blocks a retirement that would trim or remove without the proof.

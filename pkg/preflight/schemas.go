@@ -33,7 +33,7 @@ func (c *comparison) schemas() {
 			continue
 		}
 		var texts []string
-		for _, path := range compat.Lost(old, changed) {
+		for _, path := range changed.Missing(old) {
 			texts = append(texts, path+" is gone: it is pruned from objects")
 		}
 		for _, difference := range compat.Narrowed(old, changed) {

@@ -75,7 +75,7 @@ func (c *comparison) unproven(removed []string, problem validate.Problem) {
 			migrate, c.oldState().Reverter().Name)
 	} else {
 		problem.Fix += fmt.Sprintf("%s, which rewrites each object that is stored elsewhere, verifies all, and only then removes %s; "+
-			"%s rewrites and verifies them, too, and leaves no record of it.", c.way(removed, storage, "", nil), strings.Join(removed, ", "), migrate)
+			"%s rewrites and verifies them, too, and notes that in the CRD.", c.way(removed, storage, "", nil), strings.Join(removed, ", "), migrate)
 	}
 	if c.migrationsUnread() {
 		// Nothing speaks against the list: it is only not known.

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
-	"github.com/crdver/kubectl-crdver/pkg/compat"
 )
 
 func noneStrategyLosesFields() Rule {
@@ -30,8 +29,8 @@ func noneStrategyLosesFields() Rule {
 				}
 				found := known.of(version, func() lossy {
 					return lossy{
-						lost:   compat.Lost(version.schema, storage.schema),
-						hidden: compat.Lost(storage.schema, version.schema),
+						lost:   storage.schema.Missing(version.schema),
+						hidden: version.schema.Missing(storage.schema),
 					}
 				})
 				if len(found.lost) > 0 {

@@ -30,7 +30,7 @@ func checkStorageMigrating(s *Subject) []Problem {
 			Message:  "an in-tree storage version migration is going on (" + condition.Reason + "): " + condition.Message,
 			Fix:      "Wait for it: kubectl get storageversionmigrations",
 		}}
-	case condition.Reason == "MigrationFailed":
+	case condition.Reason == "MigrationFailed" && !s.Proven():
 		return []Problem{{
 			Path:    path,
 			Message: "an in-tree storage version migration failed, and trimmed status.storedVersions all the same: " + condition.Message,

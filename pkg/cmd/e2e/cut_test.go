@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -65,11 +64,7 @@ func TestLostAnswers(t *testing.T) {
 	b := start(t, testbed.InProcessOptions{})
 	const group = "lost.example.com"
 	name := b.scene(t, group, 30)
-	proxy, err := testbed.StartProxy(t.Context(), b.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
+	behind, proxy := b.behindProxy(t)
 	var mu sync.Mutex
 	written := map[string]int{}
 	proxy.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -84,10 +79,6 @@ func TestLostAnswers(t *testing.T) {
 		mu.Unlock()
 		panic(http.ErrAbortHandler)
 	})
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
-		t.Fatal(err)
-	}
 	for _, step := range []struct {
 		args []string
 		// writes are the patches of the spec and of the status.
@@ -104,7 +95,7 @@ func TestLostAnswers(t *testing.T) {
 		mu.Lock()
 		clear(written)
 		mu.Unlock()
-		got := execute(t.Context(), neverRead{t}, append(step.args, "--yes", "--kubeconfig", kubeconfig)...)
+		got := behind.run(t, append(step.args, "--yes")...)
 		if got.code != 0 {
 			t.Fatalf("%s: %s", strings.Join(step.args, " "), got)
 		}
@@ -131,15 +122,7 @@ func TestPlanWithoutAnswers(t *testing.T) {
 	t.Parallel()
 	b := start(t, testbed.InProcessOptions{})
 	name := b.scene(t, "unanswered.example.com", 5)
-	proxy, err := testbed.StartProxy(t.Context(), b.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := testbed.WriteKubeconfig(kubeconfig, proxy.Config()); err != nil {
-		t.Fatal(err)
-	}
+	behind, proxy := b.behindProxy(t)
 	before := b.revisions(t)
 	for path, says := range map[string]string{
 		"/customresourcedefinitions/":            "asking the server about the step set-storage (dry run): patching CRD " + name + ": ",
@@ -151,7 +134,7 @@ func TestPlanWithoutAnswers(t *testing.T) {
 			}
 			next.ServeHTTP(w, r)
 		})
-		got := execute(t.Context(), neverRead{t}, "promote", "v1", name, "--yes", "--kubeconfig", kubeconfig)
+		got := behind.run(t, "promote", "v1", name, "--yes")
 		if got.code != 1 || got.stdout != "" || strings.Contains(got.stderr, "https://") || strings.Count(got.stderr, "the connection to the server ") != 1 {
 			t.Errorf("want exit code 1, and the cause once: %s", got)
 		}

@@ -25,6 +25,7 @@ func inTreeScenarios() (together, alone []scenario) {
 	var rescued *subject
 	together = []scenario{
 		{name: "failed in-tree migration", prepare: prepareSVM("svm-failed.example.com"), run: testFailedSVM},
+		{name: "proof", prepare: prepareSVM("svm-proof.example.com"), run: testProof},
 		{name: "second in-tree migration", prepare: prepareSVM("svm-second.example.com"), run: testSecondSVM},
 		{name: "prepare the rescue", prepare: prepareSVM("svm-rescue.example.com"), run: func(t *testing.T, _ *testbed.Full, s *subject) {
 			thaw, rescued = s.failSVM(t, "svm-rescue"), s

@@ -226,6 +226,7 @@ const (
 	ActionBarrier            Action = "barrier"
 	ActionMigrate            Action = "migrate"
 	ActionVerify             Action = "verify"
+	ActionRecord             Action = "record"
 	ActionTrim               Action = "trim"
 	ActionCleanManagedFields Action = "clean-managed-fields"
 	ActionRemove             Action = "remove"
