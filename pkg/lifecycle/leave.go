@@ -103,7 +103,7 @@ func (s State) unproven(version string, proof v1alpha1.StoredProof, acceptClaims
 		return []v1alpha1.Blocker{{
 			ID:      BlockNotProven,
 			Message: fmt.Sprintf("that no object is stored at %s is claimed by status.storedVersions, not proven", version),
-			Resolve: s.command("migrate", "--force"),
+			Resolve: s.command("migrate") + " --force",
 			Details: []string{"etcd tells, too; once it has, pass --accept-claims: " + etcd},
 		}}
 	}

@@ -256,6 +256,10 @@ func TestCanRemove(t *testing.T) {
 	f.eu.createObjects(t, "claimed.example.com", "v1", 1, "a")
 	f.eu.updateCRD(t, claimed, func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[1].Served = false })
 	got = f.eu.must(t, 2, "can-remove", "v1beta1", claimed, "--skip-usage")
-	fields(t, got.stdout, "testbed crontabs.claimed.example.com v1beta1 no (claimed) false <none> blocked", "kubectl crdver migrate "+claimed)
+	fields(t, got.stdout, "testbed crontabs.claimed.example.com v1beta1 no (claimed) false <none> blocked", "kubectl crdver migrate "+claimed+" --force")
 	f.eu.must(t, 0, "can-remove", "v1beta1", claimed, "--skip-usage", "--accept-claims")
+	f.eu.must(t, 0, "migrate", claimed, "--force", "--yes")
+	f.eu.wantStored(t, "claimed.example.com", map[string]int{"v1": 1})
+	got = f.eu.must(t, 0, "can-remove", "v1beta1", claimed, "--skip-usage")
+	fields(t, got.stdout, "testbed crontabs.claimed.example.com v1beta1 no (verified) false <none> clear")
 }
