@@ -31,8 +31,8 @@ install: build ## Install both into PREFIX/bin, or into GOPATH/bin
 	ln -sf kubectl-crdver '$(BINDIR)/kubectl_complete-crdver'
 
 test: build controlplane ## Run all tests, building the control plane if there is none
-	@# One package at a time: each runs servers and uses both cores of a small machine.
-	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" go test -p 1 -tags controlplane -timeout $(TIMEOUT) $(TESTFLAGS) ./...
+	@# Two packages at a time, whatever the machine: each runs servers of its own.
+	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" go test -p 2 -tags controlplane -timeout $(TIMEOUT) $(TESTFLAGS) ./...
 
 test-unit: ## Run the tests that need no API server
 	go test -short $(TESTFLAGS) ./...

@@ -134,7 +134,7 @@ func TestInterruptDuringMigration(t *testing.T) {
 		{0, []string{"--timeout", "15s"}, 124, "--timeout reached"},
 	} {
 		seen.Store(0)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		args := append([]string{"promote", "v1", name, "--yes", "--concurrency", "1", "--kubeconfig", b.kubeconfig}, test.args...)
 		command := exec.CommandContext(ctx, binary(t), args...)
 		var stdout, stderr bytes.Buffer
