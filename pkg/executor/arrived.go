@@ -52,14 +52,18 @@ func patched(read *apiextensionsv1.CustomResourceDefinition, body []byte) (*apie
 	if err := json.Unmarshal(document, want); err != nil {
 		return nil, fmt.Errorf("decoding the CRD: %w", err)
 	}
+	if !equality.Semantic.DeepEqual(want.Spec, read.Spec) {
+		want.Generation++ // As the server does.
+	}
 	return want, nil
 }
 
 // arrived tells whether the CRD is as the patch made it: written since, by our manager,
 // with what the patch sets, and with nothing else that counts changed. Conditions, and
-// the hold that this run renews meanwhile, do not count.
+// the hold that this run renews meanwhile, do not count. By the generation, nobody has
+// changed the spec back and forth.
 func (l *lostPatch) arrived(now *apiextensionsv1.CustomResourceDefinition) bool {
-	if l == nil || now.UID != l.before.UID || now.ResourceVersion == l.before.ResourceVersion || now.DeletionTimestamp != nil {
+	if l == nil || now.UID != l.before.UID || now.Generation != l.want.Generation || now.ResourceVersion == l.before.ResourceVersion || now.DeletionTimestamp != nil {
 		return false
 	}
 	ours := false

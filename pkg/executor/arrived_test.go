@@ -20,7 +20,7 @@ func TestArrived(t *testing.T) {
 	t.Parallel()
 	const manager = "kubectl-crdver"
 	read := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "a.example.com", UID: "1", ResourceVersion: "7", Annotations: map[string]string{"team": "a"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "a.example.com", UID: "1", ResourceVersion: "7", Generation: 3, Annotations: map[string]string{"team": "a"}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
 			{Name: "v1beta1", Served: true, Storage: true}, {Name: "v1", Served: true},
 		}},
@@ -36,14 +36,16 @@ func TestArrived(t *testing.T) {
 		change            func(now *apiextensionsv1.CustomResourceDefinition)
 		want              bool
 	}{
-		"it did":                  {body: flip, want: true},
-		"the trim did":            {body: trim, subresource: "status", want: true},
-		"nothing was written":     {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) { now.ResourceVersion = "7" }},
-		"another CRD":             {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) { now.UID = "2" }},
-		"by somebody else":        {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) { now.ManagedFields[0].Manager = "kubectl" }},
-		"of another subresource":  {body: trim, subresource: "status", change: func(now *apiextensionsv1.CustomResourceDefinition) { now.ManagedFields[0].Subresource = "" }},
-		"and somebody else wrote": {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) { now.Spec.Versions[0].Served = false }},
-		"and it was annotated":    {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) { now.Annotations["team"] = "b" }},
+		"it did":                                 {body: flip, want: true},
+		"the trim did":                           {body: trim, subresource: "status", want: true},
+		"nothing was written":                    {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) { now.ResourceVersion = "7" }},
+		"another CRD":                            {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) { now.UID = "2" }},
+		"by somebody else":                       {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) { now.ManagedFields[0].Manager = "kubectl" }},
+		"of another subresource":                 {body: trim, subresource: "status", change: func(now *apiextensionsv1.CustomResourceDefinition) { now.ManagedFields[0].Subresource = "" }},
+		"and somebody else wrote":                {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) { now.Spec.Versions[0].Served = false }},
+		"and somebody else wrote, and that back": {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) { now.Generation += 2 }},
+		"or somebody flipped, flipped back and trimmed": {body: trim, subresource: "status", change: func(now *apiextensionsv1.CustomResourceDefinition) { now.Generation += 2 }},
+		"and it was annotated":                          {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) { now.Annotations["team"] = "b" }},
 		"and it is deleted": {body: flip, change: func(now *apiextensionsv1.CustomResourceDefinition) {
 			now.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		}},

@@ -86,9 +86,10 @@ func Verified(c crd.CRD) string {
 //
 // With another one, the storage version may have changed and changed back. The server
 // itself lists a version with the write that makes it the storage version, so that the
-// list can only be [storage] again because somebody has written it. Whoever did is on
-// the list by name, and takes off all who were on it before: with the same names and
-// times as then, nobody did. Only names and times of managedFields are compared with
+// list can only be [storage] again because somebody has written it. Whoever did takes
+// off all who were on the list by name before: with the same names and times as then,
+// nobody did. Somebody has to be on it, though: who writes it can take the own name off
+// again, by an apply without the field, so that no name says nothing. Only names and times of managedFields are compared with
 // each other, so that no two clocks have to agree, with one exception: the times are in
 // whole seconds, and somebody who wrote the list in the second of the proof may have
 // written it again after the proof within the same second.
@@ -104,6 +105,8 @@ func holds(c crd.CRD, record v1alpha1.Verified) (why string, same bool) {
 		return "", false
 	case !slices.ContainsFunc(verifiedWriters(c), func(w writer) bool { return w.manager == record.Manager }):
 		return "", false // managedFields were cleared since, or were not kept then.
+	case len(storedVersionsWriters(c)) == 0:
+		return "", false
 	case !sameWriters(record.ListWriters, listWriters(c), record.At):
 		return "", false
 	}

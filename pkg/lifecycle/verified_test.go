@@ -69,6 +69,8 @@ func TestVerified(t *testing.T) {
 		observations  lifecycle.Observations
 		trusted       bool
 		reason        string
+		// claimed says that the list is trusted, and nothing proven.
+		claimed bool
 	}{
 		"nothing": {trusted: true, reason: same},
 		"somebody trims it too": {after: func(c *apiextensionsv1.CustomResourceDefinition) {
@@ -97,7 +99,26 @@ func TestVerified(t *testing.T) {
 		}, after: func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation++ }, trusted: true, reason: still},
 		"it changes, and nobody was on the list": {before: func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.ManagedFields = c.ManagedFields[:1]
-		}, after: func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation++ }, trusted: true, reason: still},
+		}, after: func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation++ }, trusted: true, reason: "nothing is known", claimed: true},
+		"it changes, and somebody trims and takes the own name off": {after: func(c *apiextensionsv1.CustomResourceDefinition) {
+			c.Generation += 2
+			replace(c, wroteAt(20, "somebody", "", `{"f:spec":{"f:versions":{}}}`))
+		}, trusted: true, reason: "nothing is known", claimed: true},
+		"it changes, and somebody trims under the name of the server": {after: func(c *apiextensionsv1.CustomResourceDefinition) {
+			c.Generation += 2
+			replace(c, wroteAt(20, "kube-apiserver", "status", storedVersionsField))
+		}, trusted: true, reason: "nothing is known", claimed: true},
+		"it changes, and the server forgets who trimmed": {after: func(c *apiextensionsv1.CustomResourceDefinition) {
+			c.Generation += 2
+			replace(c, wroteAt(20, "ancient-changes", "", storedVersionsField))
+		}, reason: `last written by "ancient-changes"`},
+		"it changes, and in-tree is not on the list any more": {before: func(c *apiextensionsv1.CustomResourceDefinition) {
+			c.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: "StorageMigrating", Status: "False", Reason: "MigrationFailed"}}
+			replace(c, wroteAt(0, inTreeManager, "status", storedVersionsField))
+		}, after: func(c *apiextensionsv1.CustomResourceDefinition) {
+			c.Generation += 2
+			replace(c, wroteAt(0, inTreeManager, "status", conditionsField))
+		}, reason: "although it failed"},
 		"it changes, and migrations cannot be read": {
 			after: func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation++ }, observations: lifecycle.Observations{MigrationsError: "forbidden"}, reason: "could not be read: forbidden",
 		},
@@ -188,8 +209,12 @@ func TestVerified(t *testing.T) {
 			if s.Trust.Trusted != test.trusted || !strings.Contains(strings.Join(s.Trust.Reasons, "; "), test.reason) {
 				t.Errorf("got %+v, want trusted %t because of %q", s.Trust, test.trusted, test.reason)
 			}
-			if proof := s.Leave("v1beta1", nil, false).Proof; test.trusted && s.StoredExactly("v1") && proof != v1alpha1.ProofVerified {
-				t.Errorf("proof that v1beta1 may leave: %s", proof)
+			want := v1alpha1.ProofVerified
+			if test.claimed {
+				want = v1alpha1.ProofClaimed
+			}
+			if proof := s.Leave("v1beta1", nil, false).Proof; test.trusted && s.StoredExactly("v1") && proof != want {
+				t.Errorf("proof that v1beta1 may leave: %s, want %s", proof, want)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -132,6 +133,56 @@ func TestCompleteProofIsRecorded(t *testing.T) {
 	b.must(t, 0, "migrate", name, "--yes")
 	b.wantStored(t, group, map[string]int{"v1": n + 1})
 	trustedBy("and the spec has not changed since")
+}
+
+// TestProofWhereNobodyIsOnTheList has lists that are trimmed wrongly after the proof by
+// somebody whose name managedFields do not keep: by an apply that is followed by one
+// without the field, and under the name that the server itself has.
+func TestProofWhereNobodyIsOnTheList(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	for group, trim := range map[string]func(*testing.T, string){
+		"left.example.com": func(t *testing.T, name string) {
+			t.Helper()
+			for _, status := range []string{`,"status":{"storedVersions":["v1"]}`, ""} {
+				b.patchStatus(t, name, types.ApplyPatchType, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition"`+status+`}`,
+					metav1.PatchOptions{FieldManager: "gitops", Force: new(true)})
+			}
+		},
+		"server.example.com": func(t *testing.T, name string) {
+			t.Helper()
+			b.patchStatus(t, name, types.MergePatchType, `{"status":{"storedVersions":["v1"]}}`, metav1.PatchOptions{FieldManager: "kube-apiserver"})
+		},
+	} {
+		t.Run(group, func(t *testing.T) {
+			created := crontabs(group, "v1", "v1beta1")
+			b.createCRD(t, created)
+			name := created.Name
+			b.createObjectAt(t, group, "early", "v1")
+			b.must(t, 0, "migrate", name, "--force", "--yes")
+			contains(t, b.must(t, 2, "can-remove", "v1beta1", name).stdout, "no (verified)")
+
+			b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) { testbed.SetStorageVersion(c, "v1beta1") })
+			b.createObjectAt(t, group, "late", "v1beta1")
+			b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) { testbed.SetStorageVersion(c, "v1") })
+			trim(t, name)
+			b.wantVersions(t, name, []string{"v1 storage", "v1beta1"}, []string{"v1"})
+			b.wantStored(t, group, map[string]int{"v1": 1, "v1beta1": 1})
+			contains(t, b.must(t, 2, "can-remove", "v1beta1", name).stdout, "no (claimed)", "claimed by status.storedVersions, not proven")
+
+			b.must(t, 0, "migrate", name, "--force", "--yes")
+			b.wantStored(t, group, map[string]int{"v1": 2})
+			contains(t, b.must(t, 2, "can-remove", "v1beta1", name).stdout, "no (verified)")
+		})
+	}
+}
+
+// patchStatus patches the status of a CRD as somebody.
+func (b *bed) patchStatus(t *testing.T, name string, kind types.PatchType, body string, options metav1.PatchOptions) {
+	t.Helper()
+	if _, err := b.crds(t).ApiextensionsV1().CustomResourceDefinitions().Patch(t.Context(), name, kind, []byte(body), options, "status"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // createObjectAt creates an object and waits until one that is created is stored at
