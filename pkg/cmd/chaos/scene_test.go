@@ -349,9 +349,9 @@ func (s *scene) forget(namespace string) {
 
 // eventually waits until a check holds.
 func eventually(what string, check func() bool) error {
-	for deadline := time.Now().Add(time.Minute); !check(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); !check(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%w: not so after a minute: %s", errUnexpected, what)
+			return fmt.Errorf("%w: not so after five minutes: %s", errUnexpected, what)
 		}
 	}
 	return nil
