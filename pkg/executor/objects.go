@@ -46,8 +46,8 @@ func (r *run) objects() cluster.Objects {
 // guards looks at a CRD whose objects the rehearsal went over, and has each object
 // looked at again before it is written, if that may lose fields that are not allowed
 // to be lost. Versions that are not served any more are left out: nobody writes at
-// them, so that what the rehearsal saw is what is there. So are the versions that a rescue serves for
-// the rehearsal alone.
+// them, so that what the rehearsal saw is what is there. So are the versions that a
+// rescue serves for the rehearsal alone.
 func (r *run) guards(c *apiextensionsv1.CustomResourceDefinition, options conversion.RehearseOptions) {
 	r.guard = nil
 	if r.plan.Intent.Verb == v1alpha1.VerbRescue {
@@ -369,11 +369,11 @@ func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepRepor
 			return body, !needed, err
 		}
 		pass, err := storagemigration.Pass(ctx, r.objects(), options)
-		rewritten, retries, lost := total.Rewritten, total.Retries, total.ManagersLost
+		rewritten, retries := total.Rewritten, total.Retries
 		total = pass.Counts
 		// What an earlier pass rewrote this one found current.
 		total.Current = max(0, total.Current-rewritten)
-		total.Rewritten, total.Retries, total.ManagersLost = total.Rewritten+rewritten, total.Retries+retries, total.ManagersLost+lost
+		total.Rewritten, total.Retries = total.Rewritten+rewritten, total.Retries+retries
 		result.Failures, result.FailureGroups = pass.Failures, pass.Groups
 		if err != nil {
 			return fmt.Errorf("moving managedFields entries: %w", err)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/crdver/kubectl-crdver/pkg/crd"
+	"github.com/crdver/kubectl-crdver/pkg/managedfields"
 )
 
 // FieldManager is the field manager that this tool trims storedVersions with:
@@ -173,18 +174,13 @@ func (w writer) at() string {
 	return " at " + w.time.UTC().Format(time.RFC3339)
 }
 
-// ancientChanges is the field manager that the server gives the oldest writes to
-// where more than ten managers update an object: it forgets who, when and through
-// which subresource.
-const ancientChanges = "ancient-changes"
-
 // storedVersionsWriters returns who wrote status.storedVersions through the
 // status subresource. The server's own additions, when a version becomes the
 // storage version, come with the main resource and take nothing away.
 func storedVersionsWriters(c crd.CRD) []writer {
 	var writers []writer
 	for _, w := range fieldWriters(c, "status", "storedVersions") {
-		if w.subresource == "status" && w.manager != "kube-apiserver" || w.manager == ancientChanges {
+		if w.subresource == "status" && w.manager != "kube-apiserver" || w.manager == managedfields.Ancient {
 			writers = append(writers, w)
 		}
 	}

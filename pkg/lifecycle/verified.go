@@ -89,10 +89,11 @@ func Verified(c crd.CRD) string {
 // list can only be [storage] again because somebody has written it. Whoever did takes
 // off all who were on the list by name before: with the same names and times as then,
 // nobody did. Somebody has to be on it, though: who writes it can take the own name off
-// again, by an apply without the field, so that no name says nothing. Only names and times of managedFields are compared with
-// each other, so that no two clocks have to agree, with one exception: the times are in
-// whole seconds, and somebody who wrote the list in the second of the proof may have
-// written it again after the proof within the same second.
+// again, by an apply without the field, so that no name says nothing. Only names and
+// times of managedFields are compared with each other, so that no two clocks have to
+// agree, with one exception: the times are in whole seconds, and somebody who wrote the
+// list in the second of the proof may have written it again after the proof within the
+// same second.
 func holds(c crd.CRD, record v1alpha1.Verified) (why string, same bool) {
 	storage, stored := c.StorageVersion(), c.Status.StoredVersions
 	proven := "proven by kubectl crdver at " + timeOf(record.At.Time)

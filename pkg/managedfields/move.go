@@ -6,7 +6,7 @@
 // apply to the object fails, whoever applies ("request to convert CR to an
 // invalid group/version"). Deleting the entry instead would make the object
 // forget who owns what, and an apply would no longer remove what its manager
-// left out.
+// left out. So the package also tells which managers a write took away.
 package managedfields
 
 import (

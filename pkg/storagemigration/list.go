@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
+	"github.com/crdver/kubectl-crdver/pkg/managedfields"
 )
 
 // pageBytes is what a page should not exceed. Objects with a quarter of a
@@ -253,6 +254,6 @@ func slim(object *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 		Name:            object.Name,
 		UID:             object.UID,
 		ResourceVersion: object.ResourceVersion,
-		ManagedFields:   managersOnly(object.ManagedFields),
+		ManagedFields:   managedfields.Managers(object.ManagedFields),
 	}}
 }

@@ -1,13 +1,15 @@
-package storagemigration
+package managedfields_test
 
 import (
 	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crdver/kubectl-crdver/pkg/managedfields"
 )
 
-func TestLostManagers(t *testing.T) {
+func TestLost(t *testing.T) {
 	t.Parallel()
 	apply := func(manager string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "example.com/v1"}
@@ -30,7 +32,7 @@ func TestLostManagers(t *testing.T) {
 		"as another one":       {entries(apply("a")), entries(update("a", "")), []string{"a"}},
 		"merged by the server": {entries(update("a", ""), update("b", "")), entries(update("ancient-changes", "")), nil},
 	} {
-		if got := lostManagers(managersOnly(test.before), test.after); !slices.Equal(got, test.want) {
+		if got := managedfields.Lost(managedfields.Managers(test.before), test.after); !slices.Equal(got, test.want) {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
 		}
 	}
