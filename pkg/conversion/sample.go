@@ -102,22 +102,41 @@ func (s *sampler) sample() []place {
 	return chosen
 }
 
-// Choose lists the objects that options select and returns limit of them, spread evenly over the list, and over as many namespaces as possible,
-// and how many there are. It holds on to a few times as many as it returns.
-func Choose(ctx context.Context, objects cluster.Objects, options cluster.PageOptions, limit int) ([]types.NamespacedName, int64, error) {
+// Choose lists the objects that options select, and filter, if it is not nil, and
+// returns limit of them, spread evenly over the list, and over as many namespaces as
+// possible, and how many there are. It holds on to a few times as many as it returns.
+func Choose(
+	ctx context.Context, objects cluster.Objects, options cluster.PageOptions, filter func(namespace, name string) bool, limit int,
+) ([]types.NamespacedName, int64, error) {
 	sampler := newSampler(limit)
 	err := cluster.EachPage(ctx, objects, options, func(page *metav1.PartialObjectMetadataList) error {
 		for i := range page.Items {
-			sampler.add(types.NamespacedName{Namespace: page.Items[i].Namespace, Name: page.Items[i].Name})
+			key := types.NamespacedName{Namespace: page.Items[i].Namespace, Name: page.Items[i].Name}
+			if filter == nil || filter(key.Namespace, key.Name) {
+				sampler.add(key)
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("choosing objects: %w", err)
 	}
+	return sampler.names(), sampler.total, nil
+}
+
+// ChooseNamed does so with objects that are known.
+func ChooseNamed(named []cluster.ObjectID, limit int) ([]types.NamespacedName, int64) {
+	sampler := newSampler(limit)
+	for _, object := range named {
+		sampler.add(object.NamespacedName)
+	}
+	return sampler.names(), sampler.total
+}
+
+func (s *sampler) names() []types.NamespacedName {
 	var chosen []types.NamespacedName
-	for _, p := range sampler.sample() {
+	for _, p := range s.sample() {
 		chosen = append(chosen, p.NamespacedName)
 	}
-	return chosen, sampler.total, nil
+	return chosen
 }

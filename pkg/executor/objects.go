@@ -105,13 +105,18 @@ func (r *run) rehearse(ctx context.Context) error {
 	options.Every = options.Every || r.plan.Intent.RehearseAll
 	options.Concurrency, options.FieldManager, options.Subresource = r.Concurrency, r.FieldManager, r.plan.Intent.Path
 	var told time.Time
+	pass, before := 1, int64(0)
 	options.Progress = func(done, total int64) { // One call at a time, after each object.
 		now := time.Now()
+		if done < before {
+			pass++ // It goes over the objects again, for the conversion webhook.
+		}
+		before = done
 		if done < total && now.Sub(told) < rehearsalInterval {
 			return
 		}
 		told = now
-		r.progress(v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: 1})
+		r.progress(v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: pass})
 	}
 	options.Namespace, options.LabelSelector = r.plan.Intent.Namespace, r.plan.Intent.Selector
 	if options.Filter, err = plan.InShard(r.plan.Intent); err != nil {
@@ -151,11 +156,12 @@ func (r *run) roundTrip(ctx context.Context, c crd.CRD) error {
 
 // trip sends live objects from a version to the endpoint and back.
 func (r *run) trip(ctx context.Context, c crd.CRD, from string) error {
-	trip, err := roundtrip.Run(ctx, r.Cluster, roundtrip.Options{
-		CRD: c, From: from, To: r.step.Endpoint, All: r.plan.Intent.RehearseAll, Concurrency: r.Concurrency, FieldManager: r.FieldManager,
-	})
+	trip, err := roundtrip.Run(ctx, r.Cluster, roundtrip.ForMigration(c, from, *r.rehearsal))
 	if err != nil {
 		return fmt.Errorf("sending objects through the conversion webhook: %w", err)
+	}
+	if !trip.Complete && !r.rehearsal.Every {
+		r.warn("what the conversion webhook loses was tried on %d of %s: --rehearse-all takes every one", trip.Objects, english.Plural(trip.Total, "object"))
 	}
 	for _, open := range trip.Open {
 		r.warn("what the conversion webhook loses is not known: %s", open)

@@ -55,12 +55,11 @@ type Observations struct {
 	// Rehearsal is nil if there was none. RehearsalError says why one failed.
 	Rehearsal      *v1alpha1.Rehearsal
 	RehearsalError string
-	// RoundTripDone says that live objects went through the conversion webhook to
-	// the new storage version and back; RoundTripLost is what they lost, and
-	// RoundTripError why it could not be found out.
-	RoundTripDone  bool
-	RoundTripLost  []v1alpha1.FieldDifference
-	RoundTripError string
+	// Conversion is what became of live objects on the way through the conversion
+	// webhook to the new storage version and back; nil if none was sent.
+	// ConversionError says what could not be found out, and why.
+	Conversion      *v1alpha1.RehearsedConversion
+	ConversionError string
 	// ConverterProblem is why the conversion webhook will not last: it fails, or its
 	// certificate ends before the migration does.
 	ConverterProblem string

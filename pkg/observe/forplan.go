@@ -185,7 +185,8 @@ func (o *Observer) rehearsal(
 	}
 	observations.Rehearsal = result
 	if c.ConversionStrategy() == apiextensionsv1.WebhookConverter {
-		o.webhookEvidence(ctx, c, endpoint, intent.RehearseAll, result.Total, observations, options)
+		rehearse.FieldManager = lifecycle.FieldManager
+		o.webhookEvidence(ctx, c, rehearse, result.Total, observations)
 	}
 	return nil
 }

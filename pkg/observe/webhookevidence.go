@@ -30,7 +30,7 @@ const (
 // will last, and what it loses on the way from the versions that objects are
 // persisted at to the endpoint of the migration and back.
 func (o *Observer) webhookEvidence(
-	ctx context.Context, c crd.CRD, endpoint string, all bool, objects int64, observations *lifecycle.Observations, options PlanOptions,
+	ctx context.Context, c crd.CRD, rehearsal conversion.RehearseOptions, objects int64, observations *lifecycle.Observations,
 ) {
 	converter := o.converter(ctx, c)
 	observations.Converter = converter
@@ -42,24 +42,35 @@ func (o *Observer) webhookEvidence(
 	if observations.ConverterProblem != "" {
 		return
 	}
-	observations.RoundTripDone = true
 	// The versions that objects may be persisted at and can be read at, each once.
-	for _, from := range conversion.ForMigration(c, endpoint).CompareVersions {
-		if from == endpoint {
+	for _, from := range rehearsal.CompareVersions {
+		if from == rehearsal.RequestVersion {
 			continue
 		}
-		trip, err := roundtrip.Run(ctx, o.cluster, roundtrip.Options{
-			CRD: c, From: from, To: endpoint, All: all, Concurrency: options.Concurrency, FieldManager: lifecycle.FieldManager,
-		})
+		trip, err := roundtrip.Run(ctx, o.cluster, roundtrip.ForMigration(c, from, rehearsal))
 		if err != nil {
-			observations.RoundTripError, observations.RoundTripDone = err.Error(), false
+			observations.ConversionError = err.Error()
 			return
 		}
 		if len(trip.Open) > 0 {
-			observations.RoundTripError, observations.RoundTripDone = trip.Open[0], false
+			observations.ConversionError = trip.Open[0]
 		}
-		observations.RoundTripLost = merge(observations.RoundTripLost, roundtrip.Lost(trip))
+		addTrip(observations, from, rehearsal, trip)
 	}
+}
+
+// addTrip adds what came of the objects that were sent from a version.
+func addTrip(observations *lifecycle.Observations, from string, rehearsal conversion.RehearseOptions, trip *v1alpha1.RoundTrip) {
+	found := observations.Conversion
+	if found == nil {
+		found = &v1alpha1.RehearsedConversion{To: rehearsal.RequestVersion, Sampled: trip.Objects, Total: trip.Total, Complete: true}
+		observations.Conversion = found
+	}
+	found.From = append(found.From, from)
+	found.Sampled, found.Total = min(found.Sampled, trip.Objects), max(found.Total, trip.Total)
+	// Those that were deleted meanwhile are missing from a whole one.
+	found.Complete = found.Complete && (trip.Complete || rehearsal.Every)
+	found.Lost = merge(found.Lost, roundtrip.Lost(trip))
 }
 
 // examine calls the webhook as webhook-check does. What cannot be called from
@@ -67,14 +78,14 @@ func (o *Observer) webhookEvidence(
 func (o *Observer) examine(ctx context.Context, c crd.CRD, observations *lifecycle.Observations) {
 	caller, err := review.CallerFor(o.cluster, c)
 	if err != nil {
-		observations.RoundTripError = err.Error()
+		observations.ConversionError = err.Error()
 		return
 	}
 	report, err := doctor.Check(ctx, doctor.Options{
 		CRD: c, Caller: caller, Source: doctor.NewLive(o.cluster, c, examined), Calls: examined, Skip: doctor.Quick(), Now: time.Now(),
 	})
 	if err != nil {
-		observations.RoundTripError = "the conversion webhook could not be examined: " + err.Error()
+		observations.ConversionError = "the conversion webhook could not be examined: " + err.Error()
 		return
 	}
 	for _, check := range doctor.Blocking(report) {

@@ -162,6 +162,23 @@ func (b *builder) changesSpec() bool {
 	return false
 }
 
+// rehearsal returns what was found out about the rewrite of the objects.
+func (b *builder) rehearsal() *v1alpha1.Rehearsal {
+	found := b.state.Observations.Rehearsal
+	if found == nil || b.state.Observations.Conversion == nil {
+		return found
+	}
+	with := *found
+	with.Conversion = b.state.Observations.Conversion
+	return &with
+}
+
+// converted reports whether all objects are said to be persisted at the storage
+// version, from which nothing has to be converted.
+func (b *builder) converted() bool {
+	return slices.Equal(b.state.Stored, []string{b.after.StorageVersion()})
+}
+
 // rehearsalGate blocks on objects that the server would refuse to rewrite and
 // on fields that a rewrite would lose (facts 6 and 12).
 func (b *builder) rehearsalGate() {
@@ -203,7 +220,7 @@ func (b *builder) rehearsalGate() {
 	if !r.Complete {
 		b.warn("the rehearsal took a sample of %d of %s: --rehearse-all takes every one", r.Sampled, english.Plural(r.Total, "object"))
 	}
-	if b.state.Webhook() && !o.RoundTripDone {
+	if b.state.Webhook() && (o.Conversion == nil || o.ConversionError != "") && !b.converted() {
 		b.warn("objects are converted by a webhook: the rehearsal shows what the server refuses and prunes, not what the webhook loses")
 	}
 }

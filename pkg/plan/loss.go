@@ -139,10 +139,16 @@ func (b *builder) converterGate(o lifecycle.Observations) {
 			Resolve: "kubectl crdver webhook-check " + b.state.CRD.Name,
 		})
 	}
-	if o.RoundTripError != "" {
-		b.warn("what the conversion webhook loses could not be found out: %s", o.RoundTripError)
+	if o.ConversionError != "" {
+		b.warn("what the conversion webhook loses could not be found out: %s", o.ConversionError)
 	}
-	b.lossGate(o.RoundTripLost, v1alpha1.Blocker{
+	if o.Conversion == nil {
+		return
+	}
+	if c := o.Conversion; !c.Complete {
+		b.warn("what the conversion webhook loses was tried on %d of %s: --rehearse-all takes every one", c.Sampled, english.Plural(c.Total, "object"))
+	}
+	b.lossGate(o.Conversion.Lost, v1alpha1.Blocker{
 		ID:      blockConversionLost,
 		Message: fmt.Sprintf("the conversion to %s and back loses or changes fields", b.after.StorageVersion()),
 		Resolve: "mend the conversion webhook (kubectl crdver roundtrip " + b.state.CRD.Name + " shows each path), or pass --allow-loss PATH or --accept FILE",

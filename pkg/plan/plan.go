@@ -282,7 +282,7 @@ func (b *builder) finish() v1alpha1.Plan {
 	}
 	b.count(&summary)
 	if b.has(v1alpha1.ActionRehearse) {
-		summary.Rehearsal = b.state.Observations.Rehearsal
+		summary.Rehearsal = b.rehearsal()
 	}
 	// Shards work at the same time, and on different objects.
 	if (b.migrates() || b.has(v1alpha1.ActionCleanManagedFields)) && b.intent.Shard == "" {

@@ -147,7 +147,11 @@ func (b *builder) rehearse(storage string) {
 	case o.RehearsalError != "" || o.ConverterProblem != "" || o.Rehearsal.RefusedCount > 0 && b.intent.Retry == nil:
 		st = v1alpha1.PreconditionUnmet
 	default:
-		lost, _ := Lossy(b.intent, b.state.CRD.Name, slices.Concat(o.Rehearsal.Lost, o.RoundTripLost))
+		found := o.Rehearsal.Lost
+		if o.Conversion != nil {
+			found = slices.Concat(found, o.Conversion.Lost)
+		}
+		lost, _ := Lossy(b.intent, b.state.CRD.Name, found)
 		if len(lost) > 0 {
 			st = v1alpha1.PreconditionUnmet
 		}

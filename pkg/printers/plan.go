@@ -120,6 +120,10 @@ func writeRehearsal(t *textWriter, plan v1alpha1.Plan) {
 	t.line(0, "")
 	t.line(0, "Rehearsal: %d of %s, %d refused, %s lost or changed, %d added by defaults",
 		r.Sampled, english.Plural(r.Total, "object"), r.RefusedCount, english.Plural(len(r.Lost), "field path"), len(r.Appeared))
+	if c := r.Conversion; c != nil {
+		t.line(0, "Conversion webhook: %d of %s sent from %s to %s and back, %s lost or changed",
+			c.Sampled, english.Plural(c.Total, "object"), strings.Join(c.From, " and "), c.To, english.Plural(len(c.Lost), "field path"))
+	}
 }
 
 func writeBlockers(t *textWriter, blockers []v1alpha1.Blocker) {

@@ -80,7 +80,8 @@ func (p *Progress) Show(e v1alpha1.Event) {
 }
 
 // Planning returns what shows how far the rehearsal is that a plan waits for, from
-// now on, one call at a time. One that takes no time is not worth showing.
+// now on, one call at a time; where it counts anew, it goes over the objects again. One
+// that takes no time is not worth showing.
 func (p *Progress) Planning(crd string, now func() time.Time) (show func(done, total int64)) {
 	began := now()
 	event := v1alpha1.Event{
@@ -90,16 +91,23 @@ func (p *Progress) Planning(crd string, now func() time.Time) (show func(done, t
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.started, p.last, p.latest = began, began, event
-	last := began
+	last, pass, before := began, 1, int64(0)
 	return func(done, total int64) {
 		at := now()
+		if done < before {
+			pass++
+			p.mutex.Lock()
+			p.started = at
+			p.mutex.Unlock()
+		}
+		before = done
 		if at.Sub(last) < countEvery {
 			return
 		}
 		last = at
 		e := event
 		e.Time = metav1.NewTime(at.UTC())
-		e.Progress = &v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: 1}
+		e.Progress = &v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: pass}
 		p.Show(e)
 	}
 }

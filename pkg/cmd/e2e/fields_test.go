@@ -182,6 +182,7 @@ func TestWebhook(t *testing.T) {
 	if strings.Contains(got.stderr, "not what the webhook loses") {
 		t.Errorf("the webhook was not asked what it loses: %s", got)
 	}
+	contains(t, got.stdout+got.stderr, fmt.Sprintf("Conversion webhook: %d of %d objects sent from v1beta1 to v1 and back, 0 field paths lost or changed", n, n))
 	b.wantStored(t, group, map[string]int{"v1": n})
 	b.wantSpecField(t, group, "cronSpec", n)
 	b.must(t, 0, "retire", "v1beta1", name, "--yes")

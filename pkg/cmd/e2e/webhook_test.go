@@ -24,8 +24,9 @@ type webhook struct {
 	down atomic.Bool
 	// flaky makes it answer every fifth call with the HTTP status 500.
 	flaky atomic.Bool
-	// forgets makes it drop spec.image.
-	forgets atomic.Bool
+	// forgets makes it drop spec.image, forgetsOf that of one object.
+	forgets   atomic.Bool
+	forgetsOf atomic.Value
 	// ca is the caBundle of its CRDs instead of its own certificate, in DER.
 	ca     []byte
 	server *httptest.Server
@@ -47,7 +48,7 @@ func startWebhook(t *testing.T) *webhook {
 				return errors.New("the converter is out of order")
 			}
 			renameSchedule(object.Object, to)
-			if hook.forgets.Load() {
+			if hook.forgets.Load() || hook.forgetsOf.Load() == object.GetName() {
 				unstructured.RemoveNestedField(object.Object, "spec", "image")
 			}
 			return nil

@@ -124,7 +124,7 @@ func (l live) Each(ctx context.Context, version string, visit func([]map[string]
 
 // chosen reads a part of the objects one by one.
 func (l live) chosen(ctx context.Context, objects cluster.Objects, visit func([]map[string]any) error) error {
-	keys, _, err := conversion.Choose(ctx, objects, cluster.PageOptions{Limit: 10 * page}, int(l.sample))
+	keys, _, err := conversion.Choose(ctx, objects, cluster.PageOptions{Limit: 10 * page}, nil, int(l.sample))
 	if err != nil {
 		return err
 	}

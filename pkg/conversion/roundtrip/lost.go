@@ -4,7 +4,19 @@ import (
 	"slices"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/conversion"
+	"github.com/crdver/kubectl-crdver/pkg/crd"
 )
+
+// ForMigration returns the options that send the objects of a rehearsal from a
+// version at which they may be persisted to the endpoint of the rewrite and back.
+func ForMigration(c crd.CRD, from string, rehearsal conversion.RehearseOptions) Options {
+	return Options{
+		CRD: c, From: from, To: rehearsal.RequestVersion, Sample: MigrationSample, All: rehearsal.Every,
+		Namespace: rehearsal.Namespace, Selector: rehearsal.LabelSelector, Filter: rehearsal.Filter, Named: rehearsal.Named,
+		Concurrency: rehearsal.Concurrency, FieldManager: rehearsal.FieldManager, Progress: rehearsal.Progress,
+	}
+}
 
 // Lost returns what a conversion loses or changes in live objects. What a schema
 // prunes is left out: the rehearsal of a rewrite reports it.

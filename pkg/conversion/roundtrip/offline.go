@@ -38,7 +38,7 @@ func (r *run) generated(ctx context.Context) (int64, error) {
 			samples = append(samples, sample{trip: t, object: object, name: variant.Name})
 		}
 	}
-	err := r.each(ctx, len(samples), func(ctx context.Context, i int) error {
+	err := r.count(ctx, len(samples), func(ctx context.Context, i int) error {
 		s := samples[i]
 		return r.replayTrip(ctx, s.trip, s.object, false, placed{name: "generated: " + s.name, index: int64(i), generated: true})
 	})

@@ -29,6 +29,9 @@ import (
 const (
 	// DefaultSample is how many objects are taken where there are more.
 	DefaultSample = 500
+	// MigrationSample is how many are taken before a migration, which makes a loss
+	// final: all that most CRDs have.
+	MigrationSample = 5000
 	// defaultConcurrency is that of the engine that rewrites objects.
 	defaultConcurrency = 16
 	// maxGenerated bounds the samples of one version.
@@ -43,8 +46,12 @@ type Options struct {
 	// Sample is how many live objects to take, 0 means 500; All takes every one.
 	Sample int
 	All    bool
-	// Namespace and Selector narrow the live objects.
+	// Namespace, Selector and Filter narrow the live objects.
 	Namespace, Selector string
+	Filter              func(namespace, name string) bool
+	// Named are the live objects to choose from, if they are known; nil stands for
+	// all that there are.
+	Named []cluster.ObjectID
 	// Objects are taken instead of live ones, if the slice is not nil.
 	Objects []map[string]any
 	// Generate makes up samples from the schemas, too. Without any object they are
@@ -204,50 +211,64 @@ func (r *run) live(ctx context.Context) (int64, error) {
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(r.options.Concurrency)
-	var total, index int64
-	work := func(key types.NamespacedName) {
+	var index int64
+	work := func(key types.NamespacedName, of int64) {
 		place := placed{name: display(key), index: index}
 		index++
 		group.Go(func() error {
 			if err := groupCtx.Err(); err != nil {
 				return err
 			}
-			return r.object(groupCtx, key, place, total)
+			return r.object(groupCtx, key, place, of)
 		})
 	}
-	var err error
-	if r.options.All {
-		// Listing goes on while objects are looked at; the limit holds it back.
-		err = cluster.EachPage(groupCtx, r.objects(list), page, func(objects *metav1.PartialObjectMetadataList) error {
-			for i := range objects.Items {
-				work(types.NamespacedName{Namespace: objects.Items[i].Namespace, Name: objects.Items[i].Name})
-			}
-			return nil
-		})
-	} else {
-		var keys []types.NamespacedName
-		if keys, total, err = conversion.Choose(groupCtx, r.objects(list), page, r.options.Sample); err == nil {
-			shown := int64(len(keys))
-			all := total
-			total = shown
-			for _, key := range keys {
-				work(key)
-			}
-			index = all
-		}
-	}
+	total, err := r.each(groupCtx, r.objects(list), page, work)
 	if waited := group.Wait(); waited != nil {
 		return 0, fmt.Errorf("round trips of %s: %w", r.options.CRD.Name, waited)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("round trips of %s: %w", r.options.CRD.Name, err)
 	}
-	return index, nil
+	return total, nil
+}
+
+// each calls work for each object to take, and how many these are where that is
+// known, and returns how many objects there are.
+func (r *run) each(ctx context.Context, objects cluster.Objects, page cluster.PageOptions, work func(key types.NamespacedName, of int64)) (total int64, _ error) {
+	o := r.options
+	if o.All && o.Named == nil {
+		// Listing goes on while objects are looked at; the limit holds it back.
+		err := cluster.EachPage(ctx, objects, page, func(listed *metav1.PartialObjectMetadataList) error {
+			for i := range listed.Items {
+				key := types.NamespacedName{Namespace: listed.Items[i].Namespace, Name: listed.Items[i].Name}
+				if o.Filter == nil || o.Filter(key.Namespace, key.Name) {
+					total++
+					work(key, 0)
+				}
+			}
+			return nil
+		})
+		return total, err //nolint:wrapcheck // The caller wraps it.
+	}
+	var keys []types.NamespacedName
+	var err error
+	switch {
+	case o.Named != nil && o.All:
+		keys, total = conversion.ChooseNamed(o.Named, len(o.Named))
+	case o.Named != nil:
+		keys, total = conversion.ChooseNamed(o.Named, o.Sample)
+	default:
+		keys, total, err = conversion.Choose(ctx, objects, page, o.Filter, o.Sample)
+	}
+	for _, key := range keys {
+		work(key, int64(len(keys)))
+	}
+	return total, err //nolint:wrapcheck // The caller wraps it.
 }
 
 // files takes the objects of the options.
 func (r *run) files(ctx context.Context) error {
-	return r.each(ctx, len(r.options.Objects), func(ctx context.Context, i int) error {
+	return r.count(ctx, len(r.options.Objects), func(ctx context.Context, i int) error {
 		object := r.options.Objects[i]
 		metadata, _ := object["metadata"].(map[string]any)
 		name, _ := metadata["name"].(string)
@@ -260,8 +281,8 @@ func (r *run) files(ctx context.Context) error {
 	})
 }
 
-// each calls work for 0 to n-1, several at a time.
-func (r *run) each(ctx context.Context, n int, work func(context.Context, int) error) error {
+// count calls work for 0 to n-1, several at a time.
+func (r *run) count(ctx context.Context, n int, work func(context.Context, int) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(r.options.Concurrency)
 	for i := range n {

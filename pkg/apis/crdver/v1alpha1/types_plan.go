@@ -372,6 +372,24 @@ type Rehearsal struct {
 	Lost []FieldDifference `json:"lost,omitempty"`
 	// Appeared are the field paths that a rewrite would add, by defaulting.
 	Appeared []FieldDifference `json:"appeared,omitempty"`
+	// Conversion is what became of objects that a conversion webhook sent to the
+	// endpoint of the rewrite and back; absent where nothing could be sent.
+	Conversion *RehearsedConversion `json:"conversion,omitempty"`
+}
+
+// RehearsedConversion is what the conversions of a migration do to objects: from
+// the versions that they may be persisted at to the endpoint of the rewrite, and
+// back.
+type RehearsedConversion struct {
+	// From are the versions that objects were sent from, To is that of the endpoint.
+	From []string `json:"from"`
+	To   string   `json:"to"`
+	// Sampled objects of Total were sent; Complete says that all were to be.
+	Sampled  int64 `json:"sampled"`
+	Total    int64 `json:"total"`
+	Complete bool  `json:"complete"`
+	// Lost are the field paths that a conversion drops or changes.
+	Lost []FieldDifference `json:"lost,omitempty"`
 }
 
 // Detour is a served version through which objects can be rewritten that the
