@@ -80,6 +80,41 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// Those that stop early leave the objects as the next ones have to find them: each
+// run is held against etcd.
+func TestScale(t *testing.T) {
+	t.Parallel()
+	var stdout bytes.Buffer
+	args := []string{"scale", "-bed=in-process", "-objects=200", "-idle=100ms", "-only=crdver,list-put,version-patch", "-o=json"}
+	if err := run(t.Context(), args, testOptions(t, &stdout)); err != nil {
+		t.Fatal(err)
+	}
+	var results ScaleResults
+	if err := json.Unmarshal(stdout.Bytes(), &results); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		id        string
+		few, many int64
+	}{{idEngine, 20, 200}, {"list-put", 2, 2}, {"version-patch", 2, 2}} {
+		if len(results.Results) <= i {
+			t.Fatalf("%s is missing: %+v", want.id, results)
+		}
+		result := results.Results[i]
+		if result.ID != want.id || len(result.Runs) != 2 || result.Runs[0].Objects != want.few || result.Runs[1].Objects != want.many {
+			t.Errorf("%+v, want %+v", result, want)
+		}
+		for _, run := range result.Runs {
+			if run.PeakBytes < 1e6 {
+				t.Errorf("%s: a peak of %d bytes", result.ID, run.PeakBytes)
+			}
+		}
+	}
+	if err := results.markdown(&stdout); err != nil || !strings.Contains(stdout.String(), "| serial, PUT of the listed object, the first 2 |") {
+		t.Errorf("%v: %s", err, stdout.String())
+	}
+}
+
 // A contestant that leaves objects behind must not get a rate.
 func TestVerify(t *testing.T) {
 	t.Parallel()

@@ -119,7 +119,7 @@ func (f *field) check(ctx context.Context, c contestant, outcome bench.Outcome) 
 	if err := f.objects.verify(ctx, c.request.Namespace, want); err != nil {
 		return err
 	}
-	return f.objects.finish(ctx, f.direct)
+	return f.objects.finish(ctx, f.direct, c.request.Limit)
 }
 
 func (f *field) start(ctx context.Context, c contestant, config *rest.Config, proxy *relay) (bench.Outcome, error) {
