@@ -42,22 +42,31 @@ func RetryFor(ctx context.Context, patience time.Duration, request func() error)
 }
 
 func retry(ctx context.Context, request func() error, more func(err error, try int) bool) error {
-	delay := firstDelay
 	for try := 0; ; try++ {
 		err := request()
 		if err == nil || !Transient(err) || !more(err, try) {
 			return err
 		}
-		// Several workers that were refused together must not come back together.
-		wait := delay + rand.N(delay)
-		if asked := RetryAfter(err); asked > 0 {
-			wait = min(asked, maxRetryAfter) + rand.N(delay)
+		if err := Pause(ctx, err, try); err != nil {
+			return err
 		}
-		delay = min(2*delay, maxDelay)
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w, after: %w", context.Cause(ctx), err)
-		case <-time.After(wait):
-		}
+	}
+}
+
+// Pause waits before a request that failed is tried again, for the first time if try
+// is 0: for as long as the server asked for, or longer and longer. Its error is that of
+// a context that ended, with the one that it was given.
+func Pause(ctx context.Context, err error, try int) error {
+	delay := min(firstDelay<<min(try, 16), maxDelay)
+	// Several workers that were refused together must not come back together.
+	wait := delay + rand.N(delay)
+	if asked := RetryAfter(err); asked > 0 {
+		wait = min(asked, maxRetryAfter) + rand.N(delay)
+	}
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%w, after: %w", context.Cause(ctx), err)
+	case <-time.After(wait):
+		return nil
 	}
 }

@@ -24,9 +24,13 @@ func (c *Cluster) SVMs() SVMs { return svms{raw: c.raw} }
 // OursFor tells whether this tool made a StorageVersionMigration for a CRD and
 // the version that is its storage version.
 func OursFor(m Migration, uid, storageVersion string) bool {
-	return m.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
-		m.Annotations[v1alpha1.AnnotationCRDUID] == uid &&
-		m.Annotations[v1alpha1.AnnotationStorageVersion] == storageVersion
+	return Ours(m, uid) && m.Annotations[v1alpha1.AnnotationStorageVersion] == storageVersion
+}
+
+// Ours tells whether this tool made a StorageVersionMigration for a CRD, whatever its
+// storage version was then.
+func Ours(m Migration, uid string) bool {
+	return m.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy && m.Annotations[v1alpha1.AnnotationCRDUID] == uid
 }
 
 func (s svms) Create(ctx context.Context, template v1alpha1.SVMTemplate, fieldManager string) (Migration, error) {

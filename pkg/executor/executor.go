@@ -102,8 +102,8 @@ type run struct {
 	// version (rule 3), and cleaned that no managedFields entry is left.
 	verified *v1alpha1.Evidence
 	cleaned  bool
-	// putBacks is how often the server's trim was put right.
-	putBacks int
+	// restored is how often the server's trim was put right.
+	restored restored
 	// flipped is when the storage version was changed: by this run, or else, at
 	// the latest, when spec.versions was last changed before it.
 	flipped time.Time

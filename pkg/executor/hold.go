@@ -114,6 +114,11 @@ func (h *holder) take(ctx context.Context, found *apiextensionsv1.CustomResource
 			h.expect(written)
 			return nil
 		case (apierrors.IsConflict(err) || cluster.Transient(err) || cluster.Unanswered(err)) && ctx.Err() == nil && attempt < maxConflicts:
+			if !apierrors.IsConflict(err) {
+				if err := cluster.Pause(ctx, err, attempt-1); err != nil {
+					return fmt.Errorf("writing the annotation %s: %w", lifecycle.HoldAnnotation, err)
+				}
+			}
 			if found, err = h.run.readCRD(ctx); err != nil {
 				return fmt.Errorf("reading the CRD again: %w", err)
 			}

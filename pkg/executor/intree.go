@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,7 +48,7 @@ func (r *run) serverTrimmed(c *apiextensionsv1.CustomResourceDefinition) bool {
 // restoreStored lists again what the server trimmed: nothing is proven yet, and a
 // version that is not listed may be dropped with objects still stored at it.
 func (r *run) restoreStored(ctx context.Context, c *apiextensionsv1.CustomResourceDefinition) error {
-	if r.putBacks++; r.putBacks > maxConflicts {
+	if r.restored.done == maxConflicts {
 		return refusef("the server trims status.storedVersions again and again: put back %d times", maxConflicts)
 	}
 	patch := plan.StoredPatch(r.expected.StoredVersions)
@@ -60,11 +61,18 @@ func (r *run) restoreStored(ctx context.Context, c *apiextensionsv1.CustomResour
 		Type: types.JSONPatchType, Body: body, Subresource: patch.Subresource, FieldManager: lifecycle.PutBackManager,
 	})
 	if apierrors.IsConflict(err) || ctx.Err() == nil && (cluster.Transient(err) || cluster.Unanswered(err)) {
-		return nil // Somebody wrote the CRD meanwhile, or it was this: it is read again.
+		// Somebody wrote the CRD meanwhile, or it was this, or the server is too busy: the
+		// migration that trimmed is what keeps it busy. It is read again, and tried for as
+		// long as a read would be: whoever gives up leaves a list that says too little.
+		if err := r.restored.wait(ctx, err, r.time().Time); err != nil {
+			return fmt.Errorf("putting status.storedVersions back to %v: %w; run again to put it back", r.expected.StoredVersions, err)
+		}
+		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("putting status.storedVersions back: %w", err)
+		return fmt.Errorf("putting status.storedVersions back to %v: %w", r.expected.StoredVersions, err)
 	}
+	r.restored = restored{done: r.restored.done + 1}
 	if got := after.Status.StoredVersions; !slices.Equal(got, r.expected.StoredVersions) {
 		return fmt.Errorf("the server took the patch, but status.storedVersions is %v", got)
 	}
@@ -73,13 +81,46 @@ func (r *run) restoreStored(ctx context.Context, c *apiextensionsv1.CustomResour
 	return nil
 }
 
-// putBackStored lists the versions again that an earlier run's migration took away.
+// restored is how often the server's trim was put right, and what was tried in vain
+// since.
+type restored struct {
+	done, tries int
+	since       time.Time
+}
+
+// wait waits before the next try after one that failed, and gives up with its error in
+// the end.
+func (p *restored) wait(ctx context.Context, err error, now time.Time) error {
+	if p.tries++; p.tries == 1 {
+		p.since = now
+	}
+	if now.Sub(p.since) > crdPatience {
+		return err
+	}
+	return cluster.Pause(ctx, err, p.tries-1)
+}
+
+// putBackStored lists the versions again that an earlier run's migration took away. It
+// adds to the list and takes nothing from it: nothing is verified yet.
 func (r *run) putBackStored(ctx context.Context, left []v1alpha1.Step) error {
+	c, err := r.current(ctx, left)
+	if err != nil {
+		return err
+	}
+	listed, err := plan.StoredOf(r.step.Patch)
+	if err != nil {
+		return err
+	}
+	for _, version := range c.Status.StoredVersions {
+		if !slices.Contains(listed, version) {
+			return refusef("%s is in status.storedVersions, and the plan would put back %v without it; run again to plan from here", version, listed)
+		}
+	}
 	after, err := r.patchCRD(ctx, left)
 	if err != nil {
 		return err
 	}
-	if len(after.Status.StoredVersions) < 2 {
+	if !slices.Equal(after.Status.StoredVersions, listed) {
 		return fmt.Errorf("the server took the patch, but status.storedVersions is %v", after.Status.StoredVersions)
 	}
 	return nil
@@ -244,7 +285,7 @@ func (r *run) deleteSVMs(ctx context.Context, result *v1alpha1.StepReport) error
 	}
 	var deleted []string
 	for _, m := range found {
-		if !r.ours(m) || !m.Finished() {
+		if !m.Finished() || !cluster.Ours(m, r.expected.UID) { // Some were made for the storage version of before.
 			continue
 		}
 		err := r.Cluster.SVMs().Delete(ctx, apiVersion, m.Name, m.UID)

@@ -122,6 +122,11 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 		if attempt == maxConflicts || sent == nil && !r.overtaken(ctx, c, err) {
 			return nil, err
 		}
+		if sent != nil { // The server is busy, or away.
+			if err := cluster.Pause(ctx, err, attempt-1); err != nil {
+				return nil, err
+			}
+		}
 	}
 }
 

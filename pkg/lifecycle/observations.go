@@ -164,6 +164,9 @@ type Migration struct {
 	Message string
 	// Ours says that this tool made it for this CRD and its storage version of now.
 	Ours bool
+	// Made says that this tool made it for this CRD, whatever its storage version
+	// was then.
+	Made bool
 	// Stored is status.storedVersions as it was before, if this tool made it.
 	Stored []string
 }

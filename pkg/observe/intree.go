@@ -45,6 +45,7 @@ func (o *Observer) inTree(ctx context.Context, c crd.CRD, observed *lifecycle.Ob
 			Failed:  one.Phase == cluster.MigrationFailed,
 			Message: one.Message,
 		}
+		migration.Made = cluster.Ours(one, string(c.UID))
 		if cluster.OursFor(one, string(c.UID), c.StorageVersion()) {
 			migration.Ours = true
 			migration.Stored = strings.Split(one.Annotations[v1alpha1.AnnotationStoredVersions], ",")

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,6 +22,9 @@ const (
 
 // svmGroup is the API group of in-tree migrations.
 const svmGroup = "storagemigration.k8s.io"
+
+// storedPath is the JSON pointer of the list of stored versions.
+const storedPath = "/status/storedVersions"
 
 // Identifiers of the blockers of the engine in-tree.
 const (
@@ -73,9 +78,13 @@ func SVMVersion(served []string) string {
 
 func (b *builder) svmVersion() string { return SVMVersion(b.state.Observations.MigrationVersions) }
 
-// listed returns status.storedVersions as it is once versions are put back.
-func (b *builder) listed() []string {
-	listed := slices.Clone(b.after.Status.StoredVersions) // As the steps so far leave it.
+// listed returns status.storedVersions as the steps so far leave it, once versions
+// are put back.
+func (b *builder) listed() []string { return b.withPutBack(b.after.Status.StoredVersions) }
+
+// withPutBack returns a list with the versions that are put back in front.
+func (b *builder) withPutBack(stored []string) []string {
+	listed := slices.Clone(stored)
 	for _, version := range slices.Backward(b.state.PutBack()) {
 		if !slices.Contains(listed, version) {
 			listed = slices.Insert(listed, 0, version)
@@ -134,7 +143,7 @@ func (b *builder) inTreeMigrate(storage, endpoint string) {
 	step.Verify = []v1alpha1.Check{{
 		ID: "ended", Description: "it has succeeded or failed; what it left behind is rewritten by the verify pass",
 	}}
-	b.keepsStored(&step, stored)
+	keepsStored(&step, storage, stored)
 	b.add(step)
 }
 
@@ -162,14 +171,15 @@ func (b *builder) svmStep(storage string, stored []string) *v1alpha1.SVMStep {
 func svmName(plural string) string { return "crdver-" + plural + "-" }
 
 // keepsStored makes a step put status.storedVersions back as often as the server
-// trims it: that a migration has ended proves nothing (facts 1 and 2).
-func (b *builder) keepsStored(step *v1alpha1.Step, stored []string) {
+// trims it to the storage version: that a migration has ended proves nothing (facts
+// 1 and 2).
+func keepsStored(step *v1alpha1.Step, storage string, stored []string) {
 	if len(stored) < 2 {
 		return
 	}
 	step.SVM.PutBack = StoredPatch(stored)
 	step.Changes = append(step.Changes, v1alpha1.Change{
-		Path: "status.storedVersions", From: fmt.Sprintf("[%s], should the server trim it", b.after.StorageVersion()), To: bracket(stored),
+		Path: "status.storedVersions", From: fmt.Sprintf("[%s], should the server trim it", storage), To: bracket(stored),
 	})
 	step.Verify = append(step.Verify, v1alpha1.Check{
 		ID:          "put-back",
@@ -179,14 +189,26 @@ func (b *builder) keepsStored(step *v1alpha1.Step, stored []string) {
 
 // StoredPatch sets status.storedVersions.
 func StoredPatch(stored []string) *v1alpha1.Patch {
-	return jsonPatch("status", v1alpha1.PatchOperation{Op: "add", Path: "/status/storedVersions", Value: value(stored)})
+	return jsonPatch("status", v1alpha1.PatchOperation{Op: "add", Path: storedPath, Value: value(stored)})
+}
+
+// StoredOf returns the list that a patch of [StoredPatch] sets.
+func StoredOf(patch *v1alpha1.Patch) ([]string, error) {
+	var stored []string
+	if patch == nil || len(patch.Body) != 1 || patch.Body[0].Path != storedPath || patch.Body[0].Value == nil {
+		return nil, errors.New("the plan has no patch of status.storedVersions")
+	}
+	if err := json.Unmarshal(patch.Body[0].Value.Raw, &stored); err != nil {
+		return nil, fmt.Errorf("the plan's patch of status.storedVersions: %w", err)
+	}
+	return stored, nil
 }
 
 // deleteSVMs plans to delete what this tool made, once the proof is there.
 func (b *builder) deleteSVMs() {
 	var old []string
 	for _, m := range b.state.Observations.Migrations {
-		if m.Ours {
+		if m.Ours || m.Made {
 			old = append(old, m.Name)
 		}
 	}
@@ -209,7 +231,8 @@ func (b *builder) deleteSVMs() {
 
 // prepend puts in front what comes before everything else of a plan that
 // rewrites objects: waiting for the migrations of others, and putting back what
-// an earlier run's migration trimmed without a proof.
+// an earlier run's migration trimmed without a proof. They find the list as it is
+// now, and take nothing from it: that other steps trim it later says nothing yet.
 func (b *builder) prepend() {
 	if !b.migrates() {
 		return
@@ -249,13 +272,13 @@ func (b *builder) waitForSVMs() *v1alpha1.Step {
 		Verify:        []v1alpha1.Check{{ID: "ended", Description: "it has succeeded or failed, or is gone"}},
 		Reversible:    true,
 	}
-	b.keepsStored(step, b.listed())
+	keepsStored(step, b.state.Storage, b.withPutBack(b.state.Stored))
 	return step
 }
 
 // putBack plans to list versions again.
 func (b *builder) putBack(missing []string) v1alpha1.Step {
-	stored := b.listed()
+	stored := b.withPutBack(b.state.Stored)
 	return v1alpha1.Step{
 		ID:            string(v1alpha1.ActionPutBack),
 		Action:        v1alpha1.ActionPutBack,

@@ -173,10 +173,10 @@ func (b *builder) rehearsal() *v1alpha1.Rehearsal {
 	return &with
 }
 
-// converted reports whether all objects are said to be persisted at the storage
-// version, from which nothing has to be converted.
+// converted reports whether all objects are persisted at the storage version, from
+// which nothing has to be converted, by a list that can be trusted.
 func (b *builder) converted() bool {
-	return slices.Equal(b.state.Stored, []string{b.after.StorageVersion()})
+	return b.state.Trust.Trusted && slices.Equal(b.state.Stored, []string{b.after.StorageVersion()})
 }
 
 // rehearsalGate blocks on objects that the server would refuse to rewrite and

@@ -145,7 +145,11 @@ func (b *builder) converterGate(o lifecycle.Observations) {
 	if o.Conversion == nil {
 		return
 	}
-	if c := o.Conversion; !c.Complete {
+	switch c := o.Conversion; {
+	case c.Failed > 0:
+		b.warn("%s could not be sent to %s through the conversion webhook and back: kubectl crdver roundtrip %s says why",
+			english.Plural(c.Failed, "object"), c.To, b.state.CRD.Name)
+	case !c.Complete && o.ConversionError == "":
 		b.warn("what the conversion webhook loses was tried on %d of %s: --rehearse-all takes every one", c.Sampled, english.Plural(c.Total, "object"))
 	}
 	b.lossGate(o.Conversion.Lost, v1alpha1.Blocker{

@@ -160,6 +160,9 @@ func (b *builder) rehearse(storage string) {
 	if b.intent.Retry != nil {
 		description = "no field is lost" // What is refused, the retry is to find out.
 	}
+	if b.state.Observations.ConversionError != "" {
+		description += ", as far as the conversion webhook could be asked"
+	}
 	b.add(v1alpha1.Step{
 		Action:   v1alpha1.ActionRehearse,
 		Version:  storage,

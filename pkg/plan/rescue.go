@@ -120,13 +120,14 @@ func (b *builder) addMissing(version string) {
 // listStored makes status.storedVersions say the truth, so that the server keeps
 // the versions in spec.versions until the objects are rewritten (fact 7).
 func (b *builder) listStored(versions []string) {
-	stored := slices.Clone(b.after.Status.StoredVersions)
+	listed := b.listed()
+	stored := slices.Clone(listed)
 	for _, version := range versions {
 		if !slices.Contains(stored, version) {
 			stored = append(stored, version)
 		}
 	}
-	if slices.Equal(stored, b.after.Status.StoredVersions) {
+	if slices.Equal(stored, listed) {
 		return
 	}
 	b.add(v1alpha1.Step{
@@ -140,7 +141,7 @@ func (b *builder) listStored(versions []string) {
 		}},
 		Patch: StoredPatch(stored),
 		Changes: []v1alpha1.Change{{
-			Path: "status.storedVersions", From: bracket(b.after.Status.StoredVersions), To: bracket(stored),
+			Path: "status.storedVersions", From: bracket(listed), To: bracket(stored),
 		}},
 		Objects:    b.objects(),
 		Verify:     []v1alpha1.Check{{ID: "readable", Description: "every object can be listed (LIST, all pages)"}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	storagemigrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -98,6 +100,56 @@ func testEngineInterrupted(t *testing.T, _ *testbed.Full, s *subject) {
 	r := s.run(t, "migrate", s.name, "--engine", "in-tree", "--yes")
 	r.want(t, 0, "put v1beta1 back into status.storedVersions", "proof: ")
 	s.finished(t)
+}
+
+// testEngineKilledBeforeAnother promotes another version after a run whose migration
+// trimmed the list with nobody there: what is put back is added to the list as it is,
+// whose storage version goes on to be listed while objects are stored at it.
+func testEngineKilledBeforeAnother(t *testing.T, _ *testbed.Full, s *subject) {
+	s.killed(t)
+	if _, err := testbed.UpdateCRD(t.Context(), s.bed.Config(), s.name, func(c *apiextensionsv1.CustomResourceDefinition) {
+		v2 := *testbed.Version(c, "v1").DeepCopy()
+		v2.Name, v2.Storage = "v2", false
+		c.Spec.Versions = append(c.Spec.Versions, v2)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r := s.run(t, "promote", "v2", s.name, "--until", "set-storage", "--yes")
+	r.want(t, 0, "put v1beta1 back into status.storedVersions", "status.storedVersions: [v1] -> [v1beta1, v1]")
+	if got := fmt.Sprint(s.crd(t).Status.StoredVersions); got != "[v1beta1 v1 v2]" {
+		t.Errorf("storedVersions %s, and etcd has objects at v1", got)
+	}
+	s.stored(t, map[string]int{"v1": 3})
+	// The migration was made for another storage version, and has nothing more to say.
+	s.run(t, "promote", "v2", s.name, "--yes").want(t, 0, "promoted to v2", "proof: ", "deleted crdver-crontabs-")
+	s.stored(t, map[string]int{"v2": 3})
+	if got := fmt.Sprint(s.crd(t).Status.StoredVersions); got != "[v2]" {
+		t.Errorf("storedVersions %s", got)
+	}
+}
+
+// testWaitForSVMThatTrims waits for somebody else's migration, which trims the list at
+// its end: it is put back, and the command goes on to verify and trim.
+func testWaitForSVMThatTrims(t *testing.T, _ *testbed.Full, s *subject) {
+	s.flip(t)
+	thaw := s.freezeWrites(t, "engine-trims", "object-000002")
+	s.inTree(t, "engine-trimming")
+	command, out := s.begin(t, "migrate", s.name, "--wait-for-svm", "--yes")
+	eventually(t, "the command waits", migrationLimit, func() bool {
+		return strings.Contains(out.String(), "[1/") && strings.Contains(out.String(), "wait until StorageVersionMigration engine-trimming has ended")
+	})
+	thaw(t)
+	err := command.Wait()
+	if err != nil || !strings.Contains(out.String(), "proof: ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	s.stored(t, map[string]int{"v1": 3})
+	if got := fmt.Sprint(s.crd(t).Status.StoredVersions); got != "[v1]" {
+		t.Errorf("storedVersions %s", got)
+	}
+	if left := s.svms(t); !slices.Equal(left, []string{"engine-trimming"}) {
+		t.Errorf("StorageVersionMigrations %v", left)
+	}
 }
 
 // TestSlowLink has as many objects behind as slow a link as make the plan suggest

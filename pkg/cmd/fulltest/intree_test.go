@@ -27,6 +27,8 @@ func engineScenarios() []scenario {
 		{name: "engine in-tree is the second", prepare: prepareSVM("engine-second.example.com"), run: testEngineSecond},
 		{name: "engine in-tree killed", prepare: prepareSVM("engine-killed.example.com"), run: testEngineKilled},
 		{name: "engine in-tree interrupted", prepare: prepareSVM("engine-interrupted.example.com"), run: testEngineInterrupted},
+		{name: "engine in-tree killed, another version", prepare: prepareSVM("engine-another.example.com"), run: testEngineKilledBeforeAnother},
+		{name: "somebody else's migration after the flip", prepare: prepareSVM("engine-trims.example.com"), run: testWaitForSVMThatTrims},
 		{name: "somebody else's migration", prepare: prepareSVM("engine-waits.example.com"), run: testWaitForSVM},
 	}
 }
@@ -177,22 +179,29 @@ func testEngineSecond(t *testing.T, _ *testbed.Full, s *subject) {
 }
 
 // following starts a command that has the server migrate, and waits until there is
-// the migration that it follows. The output is both of its streams.
+// the migration that it follows.
 func (s *subject) following(t *testing.T) (*exec.Cmd, *testbed.Output) {
+	t.Helper()
+	command, out := s.begin(t, "migrate", s.name, "--engine", "in-tree", "--yes")
+	eventually(t, "the migration is there", migrationLimit, func() bool { return len(s.svms(t)) == 1 })
+	return command, out
+}
+
+// begin starts a command. The output is both of its streams.
+func (s *subject) begin(t *testing.T, args ...string) (*exec.Cmd, *testbed.Output) {
 	t.Helper()
 	dir := t.TempDir()
 	plugin, err := testbed.BuildPlugin(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), plugin, "migrate", s.name, "--engine", "in-tree", "--yes", "--kubeconfig", s.kubeconfig)
+	command := exec.CommandContext(t.Context(), plugin, append(args, "--kubeconfig", s.kubeconfig)...)
 	command.Env = append(os.Environ(), "HOME="+dir)
 	out := &testbed.Output{}
 	command.Stdout, command.Stderr = out, out
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the migration is there", migrationLimit, func() bool { return len(s.svms(t)) == 1 })
 	return command, out
 }
 
@@ -200,6 +209,20 @@ func (s *subject) following(t *testing.T) (*exec.Cmd, *testbed.Output) {
 // goes on, and trims with nobody there; the next run lists again what is not
 // proven, follows the migration that is there, and makes no other.
 func testEngineKilled(t *testing.T, _ *testbed.Full, s *subject) {
+	name := s.killed(t)
+	if trust := s.status(t).StoredVersionsTrust; trust == nil || trust.Trusted {
+		t.Errorf("status trusts: %+v", trust)
+	}
+	r := s.run(t, "migrate", s.name, "--engine", "in-tree", "--yes")
+	r.want(t, 0, "put v1beta1 back into status.storedVersions", "follow StorageVersionMigration "+name, "deleted "+name, "proof: ")
+	r.lacks(t, "create a StorageVersionMigration")
+	s.finished(t)
+}
+
+// killed makes v1 the storage version, has a command killed that has the server
+// migrate, and returns the migration once it has trimmed the list.
+func (s *subject) killed(t *testing.T) string {
+	t.Helper()
 	s.flip(t)
 	command, _ := s.following(t)
 	if err := command.Process.Kill(); err != nil {
@@ -211,13 +234,7 @@ func testEngineKilled(t *testing.T, _ *testbed.Full, s *subject) {
 	eventually(t, "the server trims storedVersions", migrationLimit, func() bool {
 		return fmt.Sprint(s.crd(t).Status.StoredVersions) == "[v1]"
 	})
-	if trust := s.status(t).StoredVersionsTrust; trust == nil || trust.Trusted {
-		t.Errorf("status trusts: %+v", trust)
-	}
-	r := s.run(t, "migrate", s.name, "--engine", "in-tree", "--yes")
-	r.want(t, 0, "put v1beta1 back into status.storedVersions", "follow StorageVersionMigration "+name, "deleted "+name, "proof: ")
-	r.lacks(t, "create a StorageVersionMigration")
-	s.finished(t)
+	return name
 }
 
 // testWaitForSVM has a migration of somebody else that is not finished. It is
