@@ -88,18 +88,14 @@ func (r ScaleResults) markdown(w io.Writer) error {
 	for _, size := range r.Sizes {
 		fmt.Fprintf(&b, " peak memory MB, %d objects |", size)
 	}
-	b.WriteString(" grows by | objects/s |\n|---|--:|--:|--:|--:|\n")
+	b.WriteString(" grows by |\n|---|--:|--:|--:|\n")
 	for _, result := range r.Results {
 		if len(result.Runs) < len(r.Sizes) {
 			continue
 		}
 		few, many := result.Runs[0], result.Runs[1]
-		perSecond := "" // It would say how long the list took, of those that stop early.
-		if many.Objects == int64(r.Sizes[1]) {
-			perSecond = rate(many.ObjectsPerSecond)
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", result.Title, megabytes(few.PeakBytes), megabytes(many.PeakBytes),
-			ratio(float64(many.PeakBytes), float64(few.PeakBytes)), perSecond)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", result.Title, megabytes(few.PeakBytes), megabytes(many.PeakBytes),
+			ratio(float64(many.PeakBytes), float64(few.PeakBytes)))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("writing the results: %w", err)

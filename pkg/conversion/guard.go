@@ -2,6 +2,7 @@ package conversion
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,13 +24,17 @@ func NewGuard(c cluster.Interface, options RehearseOptions, refuse func([]v1alph
 }
 
 // Check returns a [cluster.LossError] if rewriting the object as it is now loses what
-// may not be lost. What it does not see is no danger: an object that somebody writes
-// meanwhile is not the one that the resourceVersion in the patch names, and one that
-// the server refuses is not written.
+// may not be lost, and what the server said where that could not be seen: a webhook
+// that fails for one moment lets the write through in the next one. An object that
+// somebody writes or deletes meanwhile is no danger: it is not the one that the
+// resourceVersion in the patch names.
 func (g *Guard) Check(ctx context.Context, key types.NamespacedName) error {
 	result, err := g.rehearsal.object(ctx, key)
 	if err != nil {
 		return err
+	}
+	if result.failure != nil {
+		return fmt.Errorf("looking at what the rewrite would lose: %w", result.err)
 	}
 	var lost []v1alpha1.FieldDifference
 	for _, d := range losses(result.differences) {

@@ -295,8 +295,10 @@ func newRehearsal(c cluster.Interface, options RehearseOptions) *rehearsal {
 // outcome is what came of one object.
 type outcome struct {
 	// gone and busy objects are not rehearsed.
-	gone, busy  bool
+	gone, busy bool
+	// failure is what err says of the object.
 	failure     *v1alpha1.ObjectFailure
+	err         error
 	differences []difference
 	// after is what the server answered, where it did.
 	after *unstructured.Unstructured
@@ -375,5 +377,5 @@ func (r *rehearsal) failed(key types.NamespacedName, uid types.UID, err error) (
 		return outcome{}, err
 	}
 	refusal := failure.Object(key, uid)
-	return outcome{failure: &refusal}, nil
+	return outcome{failure: &refusal, err: err}, nil
 }

@@ -186,7 +186,7 @@ func (o *Observer) rehearsal(
 	observations.Rehearsal = result
 	if c.ConversionStrategy() == apiextensionsv1.WebhookConverter {
 		rehearse.FieldManager = lifecycle.FieldManager
-		o.webhookEvidence(ctx, c, rehearse, result.Total, observations)
+		return o.webhookEvidence(ctx, c, rehearse, result.Total, observations)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+	"github.com/crdver/kubectl-crdver/pkg/cluster"
 	"github.com/crdver/kubectl-crdver/pkg/conversion"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/doctor"
 	"github.com/crdver/kubectl-crdver/pkg/conversion/review"
@@ -31,45 +32,70 @@ const (
 // persisted at to the endpoint of the migration and back.
 func (o *Observer) webhookEvidence(
 	ctx context.Context, c crd.CRD, rehearsal conversion.RehearseOptions, objects int64, observations *lifecycle.Observations,
-) {
+) error {
 	converter := o.converter(ctx, c)
 	observations.Converter = converter
 	observations.ConverterProblem = converterProblem(c, converter, time.Now().Add(expected(objects)))
 	if observations.ConverterProblem != "" {
-		return
+		return nil
 	}
 	o.examine(ctx, c, observations)
 	if observations.ConverterProblem != "" {
-		return
+		return nil
 	}
-	// The versions that objects may be persisted at and can be read at, each once.
-	for _, from := range rehearsal.CompareVersions {
-		if from == rehearsal.RequestVersion {
-			continue
-		}
+	for _, from := range persistedAt(c, rehearsal, *observations) {
 		trip, err := roundtrip.Run(ctx, o.cluster, roundtrip.ForMigration(c, from, rehearsal))
-		if err != nil {
-			observations.ConversionError = err.Error()
-			return
+		if trip != nil {
+			addTrip(observations, from, rehearsal, trip, err)
 		}
-		if len(trip.Open) > 0 {
+		switch {
+		case err != nil && ctx.Err() != nil, cluster.Unanswered(err), cluster.Transient(err): // Another time there is an answer.
+			return fmt.Errorf("sending objects from %s to %s and back: %w", from, rehearsal.RequestVersion, err)
+		case err != nil:
+			observations.ConversionError = cluster.Explain(err).Message
+			return nil
+		case len(trip.Open) > 0:
 			observations.ConversionError = trip.Open[0]
 		}
-		addTrip(observations, from, rehearsal, trip)
 	}
+	return nil
 }
 
-// addTrip adds what came of the objects that were sent from a version.
-func addTrip(observations *lifecycle.Observations, from string, rehearsal conversion.RehearseOptions, trip *v1alpha1.RoundTrip) {
+// persistedAt returns the versions, the endpoint left aside, that objects may be
+// persisted at and can be read at. Where status.storedVersions cannot be trusted, that
+// is each one that is served (rule 3).
+func persistedAt(c crd.CRD, rehearsal conversion.RehearseOptions, observations lifecycle.Observations) []string {
+	versions := slices.Clone(rehearsal.CompareVersions)
+	if !lifecycle.New(c, observations).Trust.Trusted {
+		versions = append(versions, c.Served()...)
+	}
+	var from []string
+	for _, version := range versions {
+		if version != rehearsal.RequestVersion && !slices.Contains(from, version) {
+			from = append(from, version)
+		}
+	}
+	return from
+}
+
+// addTrip adds what came of the objects that were sent from a version; err ended it.
+func addTrip(observations *lifecycle.Observations, from string, rehearsal conversion.RehearseOptions, trip *v1alpha1.RoundTrip, err error) {
+	var sent, failed int64
+	for _, pair := range trip.Pairs {
+		sent += pair.Objects // Those that came back.
+		for _, failure := range pair.Failures {
+			failed += failure.Objects
+		}
+	}
 	found := observations.Conversion
 	if found == nil {
-		found = &v1alpha1.RehearsedConversion{To: rehearsal.RequestVersion, Sampled: trip.Objects, Total: trip.Total, Complete: true}
+		found = &v1alpha1.RehearsedConversion{To: rehearsal.RequestVersion, Sampled: sent, Complete: true}
 		observations.Conversion = found
 	}
 	found.From = append(found.From, from)
-	found.Sampled, found.Total = min(found.Sampled, trip.Objects), max(found.Total, trip.Total)
-	// Those that were deleted meanwhile are missing from a whole one.
-	found.Complete = found.Complete && (trip.Complete || rehearsal.Every)
+	found.Sampled, found.Failed, found.Total = min(found.Sampled, sent), max(found.Failed, failed), max(found.Total, trip.Total)
+	whole := rehearsal.Every || trip.Total <= roundtrip.MigrationSample
+	found.Complete = found.Complete && err == nil && whole && failed == 0 && len(trip.Open) == 0
 	found.Lost = merge(found.Lost, roundtrip.Lost(trip))
 }
 

@@ -198,7 +198,7 @@ func TestPlanning(t *testing.T) {
 }
 
 // TestPlanningAgain has the objects gone over a second time, for the conversion
-// webhook: that is a pass of its own, with a rate of its own.
+// webhook: that has a rate of its own.
 func TestPlanningAgain(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -210,7 +210,7 @@ func TestPlanningAgain(t *testing.T) {
 		show(done, 100+done/101*900)
 	}
 	want := "Rehearsing the rewrite of crontabs.example.com for the plan (server dry run)\n" +
-		"      50 of 100, 10/s, 5s left\n      100 of 100, 10/s\n      1 of 100, pass 2\n      101 of 1000, 20/s, 45s left, pass 2\n"
+		"      50 of 100, 10/s, 6s left\n      100 of 100, 10/s\n      1 of 100\n      101 of 1000, 20/s, 45s left\n"
 	if out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}

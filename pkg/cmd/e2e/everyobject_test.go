@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
 	"path"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,25 +100,50 @@ func TestConversionOfEveryObject(t *testing.T) {
 	t.Parallel()
 	b := start(t, testbed.InProcessOptions{})
 	hook := startWebhook(t)
-	const group, n = "forgotten.example.com", 1100
+	const group, n = "forgotten.example.com", 600
 	name := b.createCRD(t, hook.converted(group))
 	b.createObjects(t, group, "v1beta1", n, "a")
 	b.createObjects(t, group, "v1beta1", 3, "b")
-	hook.forgetsOf.Store("object-000777")
+	hook.forgetsOf.Store("object-000377")
 	before := b.revisions(t)
 	got := b.must(t, 3, "promote", "v1", name, "--yes")
-	contains(t, got.stdout+got.stderr, "Rehearsal: 1000 of 1103 objects",
-		"Conversion webhook: 1103 of 1103 objects sent from v1beta1 to v1 and back, 1 field path lost or changed", "spec.image lost in 1 object: a/object-000777")
+	contains(t, got.stdout+got.stderr, "Rehearsal: 603 of 603 objects",
+		"Conversion webhook: 603 of 603 objects sent from v1beta1 to v1 and back, 1 field path lost or changed", "spec.image lost in 1 object: a/object-000377")
 	b.wantUnwritten(t, before)
 	// A run that is narrowed is about its objects.
 	b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) { testbed.SetStorageVersion(c, "v1") })
 	got = b.must(t, 0, "migrate", name, "--dry-run=server", "-n", "b")
 	contains(t, got.stdout+got.stderr, "Conversion webhook: 3 of 3 objects sent from v1beta1 to v1 and back, 0 field paths")
-	b.must(t, 3, "migrate", name, "--dry-run=server", "-n", "a")
 	// Where the old version is not served, nothing shows what is lost on the way.
 	b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) { testbed.Version(c, "v1beta1").Served = false })
 	got = b.must(t, 0, "migrate", name, "--dry-run=server")
 	contains(t, got.stdout+got.stderr, "not what the webhook loses")
+}
+
+// TestConversionThatOnlyTheServerSees has a webhook that does not answer this tool:
+// what the server's own dry runs lose blocks all the same, and nothing is said to have
+// been sent that was not.
+func TestConversionThatOnlyTheServerSees(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	hook := startWebhook(t)
+	const group = "unreachable.example.com"
+	name := b.createCRD(t, hook.converted(group))
+	b.createObjects(t, group, "v1beta1", 4, "a")
+	b.updateCRD(t, name, func(c *apiextensionsv1.CustomResourceDefinition) { testbed.SetStorageVersion(c, "v1") })
+	hook.serverOnly.Store(true)
+	got := b.must(t, 0, "migrate", name, "--dry-run=server")
+	contains(t, got.stdout+got.stderr, "Conversion webhook: 0 of 4 objects sent", "could not be found out", "as far as the conversion webhook could be asked")
+	hook.forgetsOf.Store("object-000002")
+	before := b.revisions(t)
+	got = b.must(t, 3, "migrate", name, "--yes")
+	contains(t, got.stdout+got.stderr, "spec.image lost in 1 object: a/object-000002")
+	b.wantUnwritten(t, before)
+	// Once somebody has trimmed the list, it says nothing of where objects are stored.
+	hook.serverOnly.Store(false)
+	b.patchStored(t, name, "v1")
+	got = b.must(t, 3, "migrate", name, "--yes")
+	contains(t, got.stdout+got.stderr, "Conversion webhook: 4 of 4 objects sent from v1beta1 to v1 and back", "spec.image lost in 1 object: a/object-000002")
 }
 
 // unseen creates a CRD with five objects in the namespace a that are stored at
@@ -192,6 +220,37 @@ func TestFieldWrittenMeanwhile(t *testing.T) {
 	}
 	b.must(t, 0, "promote", "v1", name, "--yes")
 	b.wantStored(t, group, map[string]int{"v1": 20})
+}
+
+// TestFieldWrittenWhileNobodyCanLook has somebody write such a field after the
+// rehearsals, and the server not answer what the rewrite would do to it: what cannot be
+// looked at is not written, although the write would be taken.
+func TestFieldWrittenWhileNobodyCanLook(t *testing.T) {
+	t.Parallel()
+	b := start(t, testbed.InProcessOptions{})
+	const group, odd = "unlooked.example.com", "object-000009"
+	name := b.createCRD(t, narrower(group))
+	b.createObjects(t, group, "v1beta1", 20, "a")
+	behind, proxy := b.behindProxy(t)
+	var once sync.Once
+	var blind atomic.Bool
+	proxy.StepIn(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if patchesCRD(r) && path.Base(r.URL.Path) == name {
+			once.Do(func() { b.setLegacy(t, group, odd); blind.Store(true) })
+		}
+		if blind.Load() && r.Method == http.MethodPatch && r.URL.Query().Has("dryRun") && path.Base(r.URL.Path) == odd {
+			failure := apierrors.NewInternalError(errors.New(`failed calling webhook "moody.example.com": no answer`)).Status()
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(int(failure.Code))
+			_ = json.NewEncoder(w).Encode(failure)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	got := behind.must(t, 4, "promote", "v1", name, "--yes")
+	contains(t, got.stdout+got.stderr, "1 object failed", "a/"+odd, "moody.example.com")
+	b.wantLegacy(t, group, odd)
+	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1beta1", "v1"})
 }
 
 // TestFieldsOfATrimmedVersion has objects stored at a version that is neither served

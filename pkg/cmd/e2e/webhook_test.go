@@ -27,6 +27,8 @@ type webhook struct {
 	// forgets makes it drop spec.image, forgetsOf that of one object.
 	forgets   atomic.Bool
 	forgetsOf atomic.Value
+	// serverOnly makes it hang up on whoever is no API server.
+	serverOnly atomic.Bool
 	// ca is the caBundle of its CRDs instead of its own certificate, in DER.
 	ca     []byte
 	server *httptest.Server
@@ -40,7 +42,7 @@ func startWebhook(t *testing.T) *webhook {
 			http.Error(w, "now and then", http.StatusInternalServerError)
 			return
 		}
-		if hook.down.Load() {
+		if hook.down.Load() || hook.serverOnly.Load() && strings.HasPrefix(r.UserAgent(), "Go-http-client") {
 			panic(http.ErrAbortHandler)
 		}
 		testbed.AnswerConversion(w, r, func(object *unstructured.Unstructured, to string) error {

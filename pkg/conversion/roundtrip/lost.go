@@ -19,12 +19,15 @@ func ForMigration(c crd.CRD, from string, rehearsal conversion.RehearseOptions) 
 }
 
 // Lost returns what a conversion loses or changes in live objects. What a schema
-// prunes is left out: the rehearsal of a rewrite reports it.
+// prunes is left out: the rehearsal of a rewrite reports it. Where the webhook could not
+// be called from here, what the server's own dry runs lose is all there is to know, and
+// no stage is known for it.
 func Lost(trip *v1alpha1.RoundTrip) []v1alpha1.FieldDifference {
+	stages := []v1alpha1.Stage{v1alpha1.StageConversion, v1alpha1.StageServer, v1alpha1.StageUnknown}
 	var lost []v1alpha1.FieldDifference
 	for _, pair := range trip.Pairs {
 		for _, d := range slices.Concat(pair.Differences, pair.Metadata) {
-			if d.Change == v1alpha1.ChangeAppeared || d.Objects == 0 || d.Stage != v1alpha1.StageConversion && d.Stage != v1alpha1.StageServer {
+			if d.Change == v1alpha1.ChangeAppeared || d.Objects == 0 || !slices.Contains(stages, d.Stage) {
 				continue
 			}
 			lost = append(lost, v1alpha1.FieldDifference{Path: d.Path, Change: d.Change, Objects: d.Objects, Examples: d.Examples})

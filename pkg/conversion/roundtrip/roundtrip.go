@@ -91,8 +91,8 @@ type run struct {
 }
 
 // Run finds out what round trips do to the objects of a CRD. c is nil for a
-// manifest without a cluster. An error means that it could not be found out at all;
-// what becomes of single objects is no error.
+// manifest without a cluster. An error means that it could not be found out; what
+// becomes of single objects is no error. What was found until then is returned with it.
 func Run(ctx context.Context, c cluster.Interface, options Options) (*v1alpha1.RoundTrip, error) {
 	r, err := newRun(c, options)
 	if err != nil {
@@ -109,10 +109,11 @@ func Run(ctx context.Context, c cluster.Interface, options Options) (*v1alpha1.R
 	case c != nil && options.CRD.Origin.Live():
 		report.Total, err = r.live(ctx)
 	}
-	if err != nil {
-		return nil, err
-	}
 	report.Objects = r.done
+	if err != nil {
+		r.report(report)
+		return report, err
+	}
 	report.Complete = report.Objects == report.Total
 	if options.Generate || report.Total == 0 {
 		if report.Generated, err = r.generated(ctx); err != nil {

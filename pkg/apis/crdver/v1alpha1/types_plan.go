@@ -384,8 +384,11 @@ type RehearsedConversion struct {
 	// From are the versions that objects were sent from, To is that of the endpoint.
 	From []string `json:"from"`
 	To   string   `json:"to"`
-	// Sampled objects of Total were sent; Complete says that all were to be.
+	// Sampled objects of Total came back and were compared, Failed did not, as they
+	// could not be converted. Complete says that nothing was left out, but for
+	// objects that were deleted meanwhile.
 	Sampled  int64 `json:"sampled"`
+	Failed   int64 `json:"failed,omitempty"`
 	Total    int64 `json:"total"`
 	Complete bool  `json:"complete"`
 	// Lost are the field paths that a conversion drops or changes.
