@@ -55,7 +55,7 @@ bench: bench-build ## Compare migrating with the ways of others (BENCHFLAGS, WRI
 bench-check: bench-build ## Check the budgets, and fail when one is exceeded (BENCHFLAGS, WRITE=1)
 	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" bin/crdver-bench check $(BENCHFLAGS)
 
-bench-scale: bench-build ## Compare the memory of clients at 10,000 and 100,000 objects (BENCHFLAGS, WRITE=1)
+bench-scale: bench-build ## Compare the memory of clients at 10,000 and 100,000 objects, about an hour (BENCHFLAGS, WRITE=1)
 	KUBEBUILDER_ASSETS="$$($(CONTROLPLANE))" bin/crdver-bench scale $(BENCHFLAGS)
 
 bench-build: build controlplane
