@@ -12,7 +12,7 @@ import (
 // version at which they may be persisted to the endpoint of the rewrite and back.
 func ForMigration(c crd.CRD, from string, rehearsal conversion.RehearseOptions) Options {
 	return Options{
-		CRD: c, From: from, To: rehearsal.RequestVersion, Sample: MigrationSample, All: rehearsal.Every,
+		CRD: c, From: from, To: rehearsal.RequestVersion, Sample: MigrationSample, All: rehearsal.Every, Closely: DefaultSample,
 		Namespace: rehearsal.Namespace, Selector: rehearsal.LabelSelector, Filter: rehearsal.Filter, Named: rehearsal.Named,
 		Concurrency: rehearsal.Concurrency, FieldManager: rehearsal.FieldManager, Progress: rehearsal.Progress,
 	}

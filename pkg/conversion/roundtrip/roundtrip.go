@@ -46,6 +46,10 @@ type Options struct {
 	// Sample is how many live objects to take, 0 means 500; All takes every one.
 	Sample int
 	All    bool
+	// Closely is how many of them, about, are held against the server's own reads and
+	// dry runs, too, which takes several times as long as the replay of a conversion;
+	// 0 means all. So are those whose conversion cannot be replayed.
+	Closely int
 	// Namespace, Selector and Filter narrow the live objects.
 	Namespace, Selector string
 	Filter              func(namespace, name string) bool
