@@ -35,6 +35,9 @@ type Options struct {
 	MaxBandwidth int64
 	// QPS limits the requests for objects per second; 0 means no limit.
 	QPS float64
+	// Settle is how long the server may take to show a change of the CRD; 0 means 30
+	// seconds.
+	Settle time.Duration
 	// WebhookPatience is how long the rewriting of objects waits for a conversion
 	// webhook that does not answer; 0 means three minutes.
 	WebhookPatience time.Duration
@@ -107,6 +110,8 @@ type run struct {
 	// flipped is when the storage version was changed: by this run, or else, at
 	// the latest, when spec.versions was last changed before it.
 	flipped time.Time
+	// removed says that the version of the plan is not in spec.versions any more.
+	removed bool
 	// holder keeps other runs away; nil where the CRD is not held.
 	holder *holder
 	// marking is the brownout that the last patch began, or tried to, and index where

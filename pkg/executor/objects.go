@@ -104,20 +104,7 @@ func (r *run) rehearse(ctx context.Context) error {
 	options := conversion.ForMigration(crd.CRD{CustomResourceDefinition: found}, r.step.Endpoint)
 	options.Every = options.Every || r.plan.Intent.RehearseAll
 	options.Concurrency, options.FieldManager, options.Subresource = r.Concurrency, r.FieldManager, r.plan.Intent.Path
-	var told time.Time
-	pass, before := 1, int64(0)
-	options.Progress = func(done, total int64) { // One call at a time, after each object.
-		now := time.Now()
-		if done < before {
-			pass++ // It goes over the objects again, for the conversion webhook.
-		}
-		before = done
-		if done < total && now.Sub(told) < rehearsalInterval {
-			return
-		}
-		told = now
-		r.progress(v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: pass})
-	}
+	options.Progress = r.rehearsing()
 	options.Namespace, options.LabelSelector = r.plan.Intent.Namespace, r.plan.Intent.Selector
 	if options.Filter, err = plan.InShard(r.plan.Intent); err != nil {
 		return fmt.Errorf("rehearsing the rewrite: %w", err)
@@ -139,6 +126,25 @@ func (r *run) rehearse(ctx context.Context) error {
 		return r.roundTripRescued(ctx, crd.Live(found))
 	}
 	return r.roundTrip(ctx, crd.Live(found))
+}
+
+// rehearsing returns what tells how far a rehearsal is: it is called after each object,
+// one call at a time. How many there are in all may not be known, which is 0.
+func (r *run) rehearsing() func(done, total int64) {
+	var told time.Time
+	pass, before := 1, int64(0)
+	return func(done, total int64) {
+		now := time.Now()
+		if done < before {
+			pass++ // It goes over the objects again, for the conversion webhook.
+		}
+		before = done
+		if (total == 0 || done < total) && now.Sub(told) < rehearsalInterval {
+			return
+		}
+		told = now
+		r.progress(v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: pass})
+	}
 }
 
 // roundTrip sends live objects through the conversion webhook to a version that
