@@ -107,9 +107,8 @@ type run struct {
 	cleaned  bool
 	// putBacks is how often the server's trim was put right.
 	putBacks int
-	// flipped is when the storage version was changed: by this run, or else, at
-	// the latest, when spec.versions was last changed before it.
-	flipped time.Time
+	// versionsChanged is when spec.versions was last changed: by this run, or before it.
+	versionsChanged time.Time
 	// removed says that the version of the plan is not in spec.versions any more.
 	removed bool
 	// holder keeps other runs away; nil where the CRD is not held.
@@ -155,7 +154,9 @@ func (r *run) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.flipped = r.changed(found)
+	if r.awaited() {
+		r.versionsChanged = r.changed(ctx, found)
+	}
 	held, release, err := r.acquire(ctx, found)
 	if err != nil {
 		return err
@@ -254,9 +255,6 @@ func (r *run) take(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.S
 		after, err := r.patchCRD(ctx, left)
 		if err != nil {
 			return err
-		}
-		if r.step.Action == v1alpha1.ActionSetStorage {
-			r.flipped = r.Now()
 		}
 		return r.stopServing(ctx, left, r.checkSpec(ctx, after, result))
 	}

@@ -300,31 +300,6 @@ func (r *run) verifyPasses(ctx context.Context, result *v1alpha1.StepReport) err
 	return nil
 }
 
-// notBefore returns when the pass that counts may start: at once, unless a
-// webhook may still hold a write that began before the storage version changed.
-func (r *run) notBefore() time.Time {
-	if !r.step.HeldWrites {
-		return time.Time{}
-	}
-	until := r.flipped.Add(storagemigration.WriteTimeout)
-	if left := until.Sub(r.Now()); left > 0 {
-		r.warn("the pass that counts starts in %s: a webhook may hold a write until then that is persisted at the old version",
-			left.Round(time.Second))
-	}
-	return until
-}
-
-// changed returns when spec.versions was last changed, and now where that is not
-// known, or in the future by a server's clock that is ahead of ours.
-func (r *run) changed(c *apiextensionsv1.CustomResourceDefinition) time.Time {
-	now := r.Now()
-	last := lifecycle.VersionsChanged(crd.CRD{CustomResourceDefinition: c})
-	if last.IsZero() || last.After(now) {
-		return now
-	}
-	return last.Add(time.Second) // It has no fractions of a second.
-}
-
 // unchanged makes sure that the CRD is what it was when the barrier was passed.
 func (r *run) unchanged(ctx context.Context) error {
 	if r.baseline == nil {
@@ -337,6 +312,9 @@ func (r *run) unchanged(ctx context.Context) error {
 // cleanManagedFields moves the entries that name the retired version, until a
 // whole pass finds none (fact 5).
 func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepReport) error {
+	if err := r.awaitWrites(ctx); err != nil {
+		return err
+	}
 	found, err := r.current(ctx, r.plan.Steps[r.number-1:])
 	if err != nil {
 		return err
