@@ -169,7 +169,7 @@ func (r *run) run(ctx context.Context) error {
 func (r *run) runSteps(ctx context.Context) error {
 	for i := range r.plan.Steps {
 		r.step, r.number = &r.plan.Steps[i], i+1
-		if err := ctx.Err(); err != nil {
+		if err := takenOver(ctx, ctx.Err()); err != nil {
 			return fmt.Errorf("before the step %s: %w", r.step.ID, err)
 		}
 		if err := r.runStep(ctx, r.plan.Steps[i:]); err != nil {
@@ -184,7 +184,7 @@ func (r *run) runStep(ctx context.Context, left []v1alpha1.Step) error {
 	result := &r.report.Steps[r.number-1]
 	result.StartedAt = r.time()
 	r.emit(v1alpha1.EventStepStarted, nil)
-	err := r.take(ctx, left, result)
+	err := takenOver(ctx, r.take(ctx, left, result))
 	result.FinishedAt = r.time()
 	result.Outcome = v1alpha1.OutcomeDone
 	if err != nil {
