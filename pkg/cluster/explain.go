@@ -177,7 +177,8 @@ func denied(message string) bool {
 // AboutObject tells whether a 404 or 409 is the server's own word about the
 // object itself: that it is not there, or not as the request demands. A webhook
 // that refuses with that code, or a version that is no longer served (404 for
-// the path), must not be taken for it: the object would count as gone.
+// the path), must not be taken for it: the object would count as gone. It cannot tell
+// the 404 of a subresource that the version does not have, which has the same words.
 func AboutObject(err error, resource, name string) bool {
 	status, isStatus := statusOf(err)
 	if !isStatus || status.Details == nil || status.Details.Name != name || status.Details.Kind != resource {

@@ -104,7 +104,7 @@ func (r *run) brownoutRound(ctx context.Context, left []v1alpha1.Step, result *v
 // unserves waits until the version is no longer served, or until there is nothing to
 // wait for: somebody may serve it again at once.
 func (r *run) unserves(ctx context.Context, version, other string) error {
-	return eventuallyUnless(ctx, version+" is no longer served", func(ctx context.Context) error {
+	return r.eventuallyUnless(ctx, version+" is no longer served", func(ctx context.Context) error {
 		return cmp.Or(r.listed(ctx, version, false), r.readable(ctx, other))
 	}, func(ctx context.Context) error { return r.stillThere(ctx, version) })
 }

@@ -80,7 +80,7 @@ func (r *run) serveOnce(ctx context.Context, mark *v1alpha1.Brownout) (done bool
 		return false, err
 	}
 	r.expected = identify(after)
-	err = eventuallyUnless(ctx, mark.Version+" is served", func(ctx context.Context) error {
+	err = r.eventuallyUnless(ctx, mark.Version+" is served", func(ctx context.Context) error {
 		return cmp.Or(r.listed(ctx, mark.Version, true), r.readable(ctx, mark.Version))
 	}, func(ctx context.Context) error { return refusal(r.gone(r.Cluster.CRDs().Get(ctx, r.expected.Name))) })
 	switch {
@@ -92,11 +92,11 @@ func (r *run) serveOnce(ctx context.Context, mark *v1alpha1.Brownout) (done bool
 	return true, nil
 }
 
-// eventuallyUnless is [eventually], but for an end that makes waiting pointless.
-func eventuallyUnless(ctx context.Context, what string, check, ended func(context.Context) error) error {
+// eventuallyUnless is eventually, but for an end that makes waiting pointless.
+func (r *run) eventuallyUnless(ctx context.Context, what string, check, ended func(context.Context) error) error {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	err := eventually(waiting, what, func(ctx context.Context) error {
+	err := r.eventually(waiting, what, func(ctx context.Context) error {
 		err := check(ctx)
 		if err == nil {
 			return nil

@@ -35,6 +35,9 @@ type Options struct {
 	MaxBandwidth int64
 	// QPS limits the requests for objects per second; 0 means no limit.
 	QPS float64
+	// Settle is how long the server may take to show a change of the CRD; 0 means 30
+	// seconds.
+	Settle time.Duration
 	// WebhookPatience is how long the rewriting of objects waits for a conversion
 	// webhook that does not answer; 0 means three minutes.
 	WebhookPatience time.Duration
@@ -104,9 +107,10 @@ type run struct {
 	cleaned  bool
 	// restored is how often the server's trim was put right.
 	restored restored
-	// flipped is when the storage version was changed: by this run, or else, at
-	// the latest, when spec.versions was last changed before it.
-	flipped time.Time
+	// versionsChanged is when spec.versions was last changed: by this run, or before it.
+	versionsChanged time.Time
+	// removed says that the version of the plan is not in spec.versions any more.
+	removed bool
 	// holder keeps other runs away; nil where the CRD is not held.
 	holder *holder
 	// marking is the brownout that the last patch began, or tried to, and index where
@@ -150,7 +154,9 @@ func (r *run) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.flipped = r.changed(found)
+	if r.awaited() {
+		r.versionsChanged = r.changed(ctx, found)
+	}
 	held, release, err := r.acquire(ctx, found)
 	if err != nil {
 		return err
@@ -163,7 +169,7 @@ func (r *run) run(ctx context.Context) error {
 func (r *run) runSteps(ctx context.Context) error {
 	for i := range r.plan.Steps {
 		r.step, r.number = &r.plan.Steps[i], i+1
-		if err := ctx.Err(); err != nil {
+		if err := takenOver(ctx, ctx.Err()); err != nil {
 			return fmt.Errorf("before the step %s: %w", r.step.ID, err)
 		}
 		if err := r.runStep(ctx, r.plan.Steps[i:]); err != nil {
@@ -178,7 +184,7 @@ func (r *run) runStep(ctx context.Context, left []v1alpha1.Step) error {
 	result := &r.report.Steps[r.number-1]
 	result.StartedAt = r.time()
 	r.emit(v1alpha1.EventStepStarted, nil)
-	err := r.take(ctx, left, result)
+	err := takenOver(ctx, r.take(ctx, left, result))
 	result.FinishedAt = r.time()
 	result.Outcome = v1alpha1.OutcomeDone
 	if err != nil {
@@ -249,9 +255,6 @@ func (r *run) take(ctx context.Context, left []v1alpha1.Step, result *v1alpha1.S
 		after, err := r.patchCRD(ctx, left)
 		if err != nil {
 			return err
-		}
-		if r.step.Action == v1alpha1.ActionSetStorage {
-			r.flipped = r.Now()
 		}
 		return r.stopServing(ctx, left, r.checkSpec(ctx, after, result))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -264,6 +265,19 @@ func (h *holder) check(found *apiextensionsv1.CustomResourceDefinition) error {
 		return refusef("%s took over: this run does nothing more", other.Holder)
 	}
 	return nil
+}
+
+// takenOver gives an error the reason why the context of a held run ended: that the
+// request in hand was broken off says nothing. What came of objects stays what it is.
+func takenOver(held context.Context, err error) error {
+	cause, partial := refusal(context.Cause(held)), new(partialError)
+	switch {
+	case err == nil, cause == nil, refusal(err) != nil, errors.As(err, &partial):
+		return err
+	case errors.Is(err, context.Canceled):
+		return cause
+	}
+	return fmt.Errorf("%w; %w", cause, err)
 }
 
 // release removes the hold, or leaves the progress of a run that ended early.

@@ -103,20 +103,7 @@ func (r *run) rehearse(ctx context.Context) error {
 	options := conversion.ForMigration(crd.CRD{CustomResourceDefinition: found}, r.step.Endpoint)
 	options.Every = options.Every || r.plan.Intent.RehearseAll
 	options.Concurrency, options.FieldManager, options.Subresource = r.Concurrency, r.FieldManager, r.plan.Intent.Path
-	var told time.Time
-	pass, before := 1, int64(0)
-	options.Progress = func(done, total int64) { // One call at a time, after each object.
-		now := time.Now()
-		if done < before {
-			pass++ // It goes over the objects again, for the conversion webhook.
-		}
-		before = done
-		if done < total && now.Sub(told) < rehearsalInterval {
-			return
-		}
-		told = now
-		r.progress(v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: pass})
-	}
+	options.Progress = r.rehearsing()
 	options.Namespace, options.LabelSelector = r.plan.Intent.Namespace, r.plan.Intent.Selector
 	if options.Filter, err = plan.InShard(r.plan.Intent); err != nil {
 		return fmt.Errorf("rehearsing the rewrite: %w", err)
@@ -138,6 +125,25 @@ func (r *run) rehearse(ctx context.Context) error {
 		return r.roundTripRescued(ctx, crd.Live(found))
 	}
 	return r.roundTrip(ctx, crd.Live(found))
+}
+
+// rehearsing returns what tells how far a rehearsal is: it is called after each object,
+// one call at a time. How many there are in all may not be known, which is 0.
+func (r *run) rehearsing() func(done, total int64) {
+	var told time.Time
+	pass, before := 1, int64(0)
+	return func(done, total int64) {
+		now := time.Now()
+		if done < before {
+			pass++ // It goes over the objects again, for the conversion webhook.
+		}
+		before = done
+		if (total == 0 || done < total) && now.Sub(told) < rehearsalInterval {
+			return
+		}
+		told = now
+		r.progress(v1alpha1.Progress{Counts: v1alpha1.ObjectCounts{Listed: done, Current: done}, Total: total, Pass: pass})
+	}
 }
 
 // clean refuses to go on where a rehearsal found something.
@@ -261,31 +267,6 @@ func (r *run) verifyPasses(ctx context.Context, result *v1alpha1.StepReport) err
 	return nil
 }
 
-// notBefore returns when the pass that counts may start: at once, unless a
-// webhook may still hold a write that began before the storage version changed.
-func (r *run) notBefore() time.Time {
-	if !r.step.HeldWrites {
-		return time.Time{}
-	}
-	until := r.flipped.Add(storagemigration.WriteTimeout)
-	if left := until.Sub(r.Now()); left > 0 {
-		r.warn("the pass that counts starts in %s: a webhook may hold a write until then that is persisted at the old version",
-			left.Round(time.Second))
-	}
-	return until
-}
-
-// changed returns when spec.versions was last changed, and now where that is not
-// known, or in the future by a server's clock that is ahead of ours.
-func (r *run) changed(c *apiextensionsv1.CustomResourceDefinition) time.Time {
-	now := r.Now()
-	last := lifecycle.VersionsChanged(crd.CRD{CustomResourceDefinition: c})
-	if last.IsZero() || last.After(now) {
-		return now
-	}
-	return last.Add(time.Second) // It has no fractions of a second.
-}
-
 // unchanged makes sure that the CRD is what it was when the barrier was passed.
 func (r *run) unchanged(ctx context.Context) error {
 	if r.baseline == nil {
@@ -298,6 +279,9 @@ func (r *run) unchanged(ctx context.Context) error {
 // cleanManagedFields moves the entries that name the retired version, until a
 // whole pass finds none (fact 5).
 func (r *run) cleanManagedFields(ctx context.Context, result *v1alpha1.StepReport) error {
+	if err := r.awaitWrites(ctx); err != nil {
+		return err
+	}
 	found, err := r.current(ctx, r.plan.Steps[r.number-1:])
 	if err != nil {
 		return err

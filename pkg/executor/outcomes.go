@@ -30,15 +30,11 @@ func failures(counts v1alpha1.ObjectCounts, failed []v1alpha1.ObjectFailure) err
 	return &partialError{fmt.Sprintf("%d of %s could not be rewritten%s", unwritten, english.Plural(counts.Listed, "object"), first)}
 }
 
-// retry sends the objects of a failure report again. Those that are gone have
-// nothing left to rewrite.
+// retry sends the objects of a failure report again.
 func (r *run) retry(ctx context.Context, result *v1alpha1.StepReport) error {
-	named := storagemigration.NewNamed(r.objects(), r.Retry)
 	options := r.passOptions()
 	options.Canaries = r.canaries
-	pass, err := storagemigration.Pass(ctx, named, options)
-	pass.Counts.Listed += named.Gone()
-	pass.Counts.Deleted += named.Gone()
+	pass, err := storagemigration.Pass(ctx, storagemigration.Named(r.objects(), r.Retry), options)
 	result.Objects, result.Failures, result.FailureGroups = &pass.Counts, pass.Failures, pass.Groups
 	if err != nil {
 		return fmt.Errorf("sending the objects again: %w", err)

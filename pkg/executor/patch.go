@@ -93,6 +93,7 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 		if unanswered != nil {
 			if now, err := r.readCRD(ctx); err == nil && unanswered.arrived(now) {
 				r.expected = identify(now)
+				r.wrote(unanswered.before, now)
 				return now, nil
 			}
 		}
@@ -113,6 +114,7 @@ func (r *run) patchCRD(ctx context.Context, left []v1alpha1.Step) (*apiextension
 		})
 		if err == nil {
 			r.expected = identify(after)
+			r.wrote(c, after)
 			return after, nil
 		}
 		sent := lost(ctx, err, c, body, r.fieldManager(), patch.Subresource)

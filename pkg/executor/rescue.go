@@ -38,16 +38,12 @@ func (r *run) listStored(ctx context.Context, left []v1alpha1.Step) error {
 		}
 	}
 	var stop error
-	err = eventually(ctx, "every object can be read", func(ctx context.Context) error {
-		err := r.readAll(ctx, r.step.Endpoint)
+	err = r.readAll(ctx, r.step.Endpoint, func(err error) error {
 		stop = r.otherwiseUnreadable(err, after)
-		if stop != nil {
-			return nil
-		}
-		return err
-	})
-	if stop != nil {
 		return stop
+	})
+	if err != nil && stop == nil {
+		return fmt.Errorf("status.storedVersions was changed, but not every object was read since: %w", err)
 	}
 	return err
 }

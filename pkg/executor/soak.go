@@ -165,7 +165,7 @@ func (r *run) back() string {
 		}
 		switch r.plan.Steps[i].Action {
 		case v1alpha1.ActionRemove:
-			if step.Outcome == v1alpha1.OutcomeDone {
+			if r.removed {
 				return r.Gates.BackRemoved
 			}
 			done = true

@@ -10,23 +10,25 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
-	"github.com/crdver/kubectl-crdver/pkg/plan"
 )
 
 // settleTimeout is how long the server may take to show a change of the CRD in
 // discovery, in its handlers and in its warnings.
 const settleTimeout = 30 * time.Second
 
+// settle returns how long that is in this run.
+func (r *run) settle() time.Duration { return cmp.Or(r.Settle, settleTimeout) }
+
 // eventually waits until check holds and returns what it said last if it never does.
-func eventually(ctx context.Context, what string, check func(context.Context) error) error {
+// check has to be a matter of moments: its context ends with the waiting.
+func (r *run) eventually(ctx context.Context, what string, check func(context.Context) error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, settleTimeout, true,
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, r.settle(), true,
 		func(ctx context.Context) (bool, error) {
 			last = check(ctx)
 			return last == nil, nil
@@ -39,7 +41,7 @@ func eventually(ctx context.Context, what string, check func(context.Context) er
 	case last == nil:
 		last = err
 	}
-	return fmt.Errorf("the CRD was patched, but after %s it is not seen that %s: %w", settleTimeout, what, last)
+	return fmt.Errorf("the CRD was patched, but after %s it is not seen that %s: %w", r.settle(), what, last)
 }
 
 // resource returns the CRD's resource at a version.
@@ -86,7 +88,7 @@ func (r *run) checkSpec(ctx context.Context, after *apiextensionsv1.CustomResour
 	case v1alpha1.ActionAdd:
 		return r.checkStructural(ctx, version)
 	case v1alpha1.ActionServe:
-		return eventually(ctx, version+" is served", func(ctx context.Context) error {
+		return r.eventually(ctx, version+" is served", func(ctx context.Context) error {
 			return cmp.Or(r.listed(ctx, version, true), r.readable(ctx, version))
 		})
 	case v1alpha1.ActionSetStorage:
@@ -102,7 +104,7 @@ func (r *run) checkSpec(ctx context.Context, after *apiextensionsv1.CustomResour
 
 // checkStructural waits for the server's verdict on the schema of a new version.
 func (r *run) checkStructural(ctx context.Context, version string) error {
-	return eventually(ctx, "the schema of "+version+" is accepted", func(ctx context.Context) error {
+	return r.eventually(ctx, "the schema of "+version+" is accepted", func(ctx context.Context) error {
 		c, err := r.Cluster.CRDs().Get(ctx, r.expected.Name)
 		if err != nil {
 			return err
@@ -126,7 +128,7 @@ func (r *run) checkWarning(ctx context.Context, entry apiextensionsv1.CustomReso
 	if entry.DeprecationWarning != nil {
 		want = *entry.DeprecationWarning
 	}
-	return eventually(ctx, "clients of "+entry.Name+" get the right warning", func(ctx context.Context) error {
+	return r.eventually(ctx, "clients of "+entry.Name+" get the right warning", func(ctx context.Context) error {
 		got, err := r.Cluster.Warnings(ctx, r.resource(entry.Name))
 		if err != nil && ctx.Err() == nil && len(got) == 0 && cluster.Explain(err).Reason == cluster.ReasonConversionFailed {
 			// The CRD is as it should be; that the conversion webhook is down, so that
@@ -173,7 +175,7 @@ func (r *run) unserve(ctx context.Context, left []v1alpha1.Step, result *v1alpha
 	if r.rehearsal != nil {
 		r.guards(after, *r.rehearsal)
 	}
-	return eventually(ctx, version+" is no longer served", func(ctx context.Context) error {
+	return r.eventually(ctx, version+" is no longer served", func(ctx context.Context) error {
 		return cmp.Or(r.listed(ctx, version, false), r.readable(ctx, endpoint(after)))
 	})
 }
@@ -226,8 +228,7 @@ func (r *run) trim(ctx context.Context, left []v1alpha1.Step) error {
 }
 
 // remove takes a version out of spec.versions and reads every object
-// afterwards. Where that fails the version is put back at once: re-adding it
-// unserved makes the objects readable again (fact 1).
+// afterwards.
 func (r *run) remove(ctx context.Context, left []v1alpha1.Step) error {
 	version := r.step.Version
 	switch {
@@ -257,35 +258,6 @@ func (r *run) remove(ctx context.Context, left []v1alpha1.Step) error {
 			return fmt.Errorf("the server took the patch, but %s is still in spec.versions", version)
 		}
 	}
-	readErr := eventually(ctx, "every object can be read", func(ctx context.Context) error {
-		return r.readAll(ctx, endpoint(after))
-	})
-	if readErr == nil || ctx.Err() != nil {
-		return readErr
-	}
-	if err := r.putBack(ctx, before, version); err != nil {
-		return fmt.Errorf("%w; putting %s back failed too: %w", readErr, version, err)
-	}
-	return fmt.Errorf("%w; %s was put back, unserved, so that the objects can be read", readErr, version)
-}
-
-// readAll lists every object, metadata only.
-func (r *run) readAll(ctx context.Context, version string) error {
-	return cluster.EachPage(ctx, r.Cluster.Objects(r.resource(version)), cluster.PageOptions{},
-		func(*metav1.PartialObjectMetadataList) error { return nil })
-}
-
-// putBack adds a removed version again, unserved.
-func (r *run) putBack(ctx context.Context, before *apiextensionsv1.CustomResourceDefinition, version string) error {
-	for _, v := range before.Spec.Versions {
-		if v.Name != version {
-			continue
-		}
-		step := *r.step
-		step.Patch = plan.AddVersion(v)
-		r.step = &step
-		_, err := r.patchCRD(ctx, nil)
-		return err
-	}
-	return fmt.Errorf("%s had no version %s", before.Name, version)
+	r.removed = true
+	return r.readWithout(ctx, before, after, version)
 }

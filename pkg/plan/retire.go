@@ -141,7 +141,7 @@ func (b *builder) unserveStep(version string, blockers []v1alpha1.Blocker) v1alp
 // cleanManagedFields moves the managedFields entries of the version.
 func (b *builder) cleanManagedFields(version string) {
 	storage := b.after.StorageVersion()
-	b.add(v1alpha1.Step{
+	step := v1alpha1.Step{
 		Action:   v1alpha1.ActionCleanManagedFields,
 		Version:  version,
 		Endpoint: b.endpoint(),
@@ -154,7 +154,9 @@ func (b *builder) cleanManagedFields(version string) {
 		Objects:    b.objects(),
 		Verify:     []v1alpha1.Check{{ID: "none-left", Description: fmt.Sprintf("a whole pass found no entry of %s", version)}},
 		Reversible: true,
-	})
+	}
+	b.heldWrites(&step)
+	b.add(step)
 }
 
 // remove takes the version out of spec.versions.

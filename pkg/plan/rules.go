@@ -63,8 +63,8 @@ func Rules(p v1alpha1.Plan) []Rule {
 		case v1alpha1.ActionBarrier, v1alpha1.ActionMigrate, v1alpha1.ActionVerify:
 			rules = need(rules, objects, "list")
 			rules = need(rules, rewritten, "patch")
-			if p.Intent.Retry != nil || p.Intent.RefusedThrough != "" {
-				rules = need(rules, objects, "get") // Each by its name.
+			if p.Intent.Retry != nil || p.Intent.RefusedThrough != "" || p.Intent.Path != "" {
+				rules = need(rules, objects, "get") // Each by its name, or where one seems to be gone.
 			}
 		case v1alpha1.ActionCleanManagedFields:
 			rules = need(rules, objects, "list")

@@ -8,8 +8,8 @@ import (
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 )
 
-// WriteTimeout is how long a write may go on after the storage version was
-// changed and still be persisted at the old one: the server ends it by then.
+// WriteTimeout is how long a write may go on after spec.versions was changed and
+// still end as the CRD was before: the server ends it by then.
 const WriteTimeout = 35 * time.Second
 
 // webhookWarning names the admission webhooks that the rewrite depends on.
@@ -26,7 +26,8 @@ func (b *builder) webhookWarning() {
 	}
 }
 
-// heldWrites makes a verify step wait where a webhook may hold a write. Nothing
+// heldWrites makes a step wait that goes over the objects where a webhook may hold a
+// write, which then brings what the step is to find out or put right afterwards. Nothing
 // else can keep a server from ending a write before the barrier is passed.
 func (b *builder) heldWrites(step *v1alpha1.Step) {
 	o := b.state.Observations
@@ -45,8 +46,12 @@ func (b *builder) heldWrites(step *v1alpha1.Step) {
 	if b.has(v1alpha1.ActionSetStorage) {
 		since = "the change of the storage version"
 	}
+	what := "is then still persisted at the old version"
+	if step.Action == v1alpha1.ActionCleanManagedFields {
+		what = fmt.Sprintf("was sent at %s and still adds one", step.Version)
+	}
 	step.HeldWrites = true
-	step.Why += fmt.Sprintf("; %s may hold a write for up to %s that is then still persisted at the old version", who, WriteTimeout)
+	step.Why += fmt.Sprintf("; %s may hold a write for up to %s that %s", who, WriteTimeout, what)
 	step.Verify = append(step.Verify, v1alpha1.Check{
 		ID: "held-writes", Description: fmt.Sprintf("that pass started at least %s after %s, for which the step waits", WriteTimeout, since),
 	})

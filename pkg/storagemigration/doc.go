@@ -44,7 +44,9 @@
 // A patch that is answered 404 or 409 counts so only if the answer is the
 // server's own word about that object: an admission webhook may refuse with any
 // code, and a version that is no longer served answers 404 for every path
-// (cluster.AboutObject). Everything else is a failure, and a failure is no proof.
+// (cluster.AboutObject). A version without a subresource answers 404 for it in the
+// words for an object that is gone, so that one is read before it counts so.
+// Everything else is a failure, and a failure is no proof.
 //
 // What is rewritten is at V, too, by the same premise; that a clean pass is asked
 // for nevertheless is what finds out that the premise does not hold. The price is

@@ -110,7 +110,8 @@ func (p *pass) list(run, requests context.Context, queue chan<- listed, namespac
 // listElsewhere makes the pass list through another version where the server cannot
 // list at this one because of some object. It returns false if there is none left.
 func (p *pass) listElsewhere(err error) bool {
-	_, some := p.objects.(subset)
+	// The list at another version is that of all objects.
+	some := p.named || has[*sampled](p.objects)
 	if some || p.listedAt == len(p.options.ListThrough) || cluster.Explain(err).Reason != cluster.ReasonConversionFailed || cluster.ConverterDown(err) {
 		return false
 	}

@@ -30,7 +30,10 @@ func NoOpPatch(object *metav1.PartialObjectMetadata) (body []byte, skip bool, er
 // happens to single objects is in the result, not in the error.
 func Pass(ctx context.Context, objects cluster.Objects, options PassOptions) (PassResult, error) {
 	slim := options.Patch == nil && options.Observe == nil
-	p := &pass{objects: objects, options: options.withDefaults(), slim: slim, noOp: options.Patch == nil, breaker: newBreaker()}
+	p := &pass{
+		objects: objects, options: options.withDefaults(), named: has[*named](objects),
+		slim: slim, noOp: options.Patch == nil, breaker: newBreaker(),
+	}
 	if p.options.Patch == nil {
 		p.options.Patch = NoOpPatch
 	}
@@ -50,10 +53,7 @@ func Pass(ctx context.Context, objects cluster.Objects, options PassOptions) (Pa
 // so that the number of streams in one is no limit, and others than those of the
 // pass before, so that a load balancer may lead them to other servers.
 func (p *pass) connect() (disconnect func(), err error) {
-	inner := &p.objects
-	if some, ok := p.objects.(subset); ok {
-		inner = some.inner()
-	}
+	inner := innermost(&p.objects)
 	shared := *inner
 	pooled, ok := shared.(cluster.Pooled)
 	if !ok {
@@ -73,9 +73,6 @@ func (p *pass) connect() (disconnect func(), err error) {
 	}, nil
 }
 
-// subset is some of other objects.
-type subset interface{ inner() *cluster.Objects }
-
 // pass is the state of one pass. Its size does not depend on the number of
 // objects.
 type pass struct {
@@ -87,6 +84,8 @@ type pass struct {
 	// bandwidth is nil without a limit.
 	bandwidth *bandwidth
 	watermark watermark
+	// named says that the list has nothing but names.
+	named bool
 	// slim says that nobody needs more of an object than its name and versions.
 	slim bool
 	// noOp says that the patches change nothing, so that the managers stay the same.
@@ -179,6 +178,11 @@ func (p *pass) over(object listed, well bool) {
 // rewrite sends the patch of one object and counts what came of it. It returns
 // whether the object needs no other attempt.
 func (p *pass) rewrite(run, requests context.Context, object *metav1.PartialObjectMetadata) (well bool) {
+	if p.named {
+		if object, well = p.read(run, requests, object); object == nil {
+			return well
+		}
+	}
 	body, skip, err := p.options.Patch(object)
 	if err != nil {
 		p.count(object, OutcomeFailed, fmt.Errorf("making the patch: %w", err))
@@ -204,29 +208,60 @@ func (p *pass) rewrite(run, requests context.Context, object *metav1.PartialObje
 	if err != nil && p.options.Detour != nil && cluster.Explain(err).Reason == cluster.ReasonInvalid {
 		patched, err = p.detour(run, requests, key, request, err)
 	}
-	gaveUp := new(gaveUpError)
+	if p.options.Subresource != "" && apierrors.IsNotFound(err) && p.about(err, object) {
+		err = p.confirmGone(run, requests, object, err)
+	}
 	switch {
-	case err == nil && p.options.Canaries[key]:
+	case err != nil:
+		return p.unwritten(object, err)
+	case p.options.Canaries[key]:
 		p.count(object, OutcomeRewritten, nil)
-	case err == nil && (p.options.DryRun || patched.ResourceVersion == object.ResourceVersion):
+	case p.options.DryRun || patched.ResourceVersion == object.ResourceVersion:
 		p.count(object, OutcomeCurrent, nil) // Fact 4.
-	case err == nil:
+	default:
 		p.compareManagers(object, patched)
 		p.count(object, OutcomeRewritten, nil)
-	case isInterrupted(err):
-		return false // Nobody knows what the server did; the object has no outcome.
-	case apierrors.IsNotFound(err) && p.about(err, object):
-		p.count(object, OutcomeDeleted, nil)
-	case apierrors.IsConflict(err) && p.about(err, object):
-		p.count(object, OutcomeChanged, nil)
-	case errors.As(err, &gaveUp):
-		p.giveUp(object, gaveUp)
-		return false
-	default:
-		p.count(object, OutcomeFailed, err)
-		return false
 	}
 	return true
+}
+
+// unwritten counts an object by the error of the last request for it. It returns
+// whether the object needs no other attempt.
+func (p *pass) unwritten(object *metav1.PartialObjectMetadata, err error) (well bool) {
+	gaveUp := new(gaveUpError)
+	switch {
+	case isInterrupted(err): // Nobody knows what the server did; the object has no outcome.
+	case apierrors.IsNotFound(err) && p.about(err, object):
+		p.count(object, OutcomeDeleted, nil)
+		return true
+	case apierrors.IsConflict(err) && p.about(err, object):
+		p.count(object, OutcomeChanged, nil)
+		return true
+	case errors.As(err, &gaveUp):
+		p.giveUp(object, gaveUp)
+	default:
+		p.count(object, OutcomeFailed, err)
+	}
+	return false
+}
+
+// confirmGone reads an object whose subresource was answered 404. A server whose
+// version has no such subresource says that in the same words: one that has not seen
+// the CRD change would have every object count as deleted.
+func (p *pass) confirmGone(run, requests context.Context, object *metav1.PartialObjectMetadata, gone error) error {
+	var found *metav1.PartialObjectMetadata
+	err := p.send(run, requests, unweighed, func(ctx context.Context) (err error) {
+		found, err = p.objects.GetMetadata(ctx, keyOf(object))
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case found.UID != object.UID:
+		return gone // Whatever has the name now was created later.
+	}
+	return fmt.Errorf("the server answered 404 for the subresource %s, and the object is there: it takes the version for one without that subresource; "+
+		"run again, or without --path", p.options.Subresource)
 }
 
 // about tells whether a 404 or 409 is the server's word about the object.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,11 +83,10 @@ func TestFact12PassListsWhatTheSchemaRefuses(t *testing.T) {
 	wantStored(t, bed, map[string]int{"v1": n + 2})
 }
 
-// Case 57: one object that the webhook cannot convert fails the whole list at a
-// version. Listed at another one, it alone is refused.
-func TestCase57PassListsElsewhere(t *testing.T) {
-	t.Parallel()
-	const n = 12
+// startWithHuge starts a server with n CronTabs at v1beta1, the eighth of which the
+// webhook cannot convert to v1, the storage version by then: v1 cannot be listed.
+func startWithHuge(t *testing.T, n int) (*testbed.InProcess, cluster.Objects) {
+	t.Helper()
 	bed := start(t, testbed.InProcessOptions{})
 	converter, err := testbed.StartConverter(t.Context(), testbed.ConverterOptions{})
 	if err != nil {
@@ -115,6 +115,15 @@ func TestCase57PassListsElsewhere(t *testing.T) {
 		_, err := objects.ListMetadata(t.Context(), cluster.PageOptions{Limit: 500})
 		return err != nil
 	})
+	return bed, objects
+}
+
+// Case 57: one object that the webhook cannot convert fails the whole list at a
+// version. Listed at another one, it alone is refused.
+func TestCase57PassListsElsewhere(t *testing.T) {
+	t.Parallel()
+	const n = 12
+	bed, objects := startWithHuge(t, n)
 	options := storagemigration.PassOptions{ListFor: time.Millisecond, PageSize: 5}
 	if result, err := storagemigration.Pass(t.Context(), objects, options); err == nil || result.Complete || !strings.Contains(err.Error(), "Too long") {
 		t.Errorf("%+v, %v", result, err)
@@ -122,7 +131,9 @@ func TestCase57PassListsElsewhere(t *testing.T) {
 	options.ListThrough = []cluster.Objects{cronTabs(t, bed.Config(), "v1beta1")}
 	var notices []string
 	options.Notice = func(text string) { notices = append(notices, text) }
-	result, err := storagemigration.Pass(t.Context(), objects, options)
+	asked := atomic.Int64{}
+	guarded := storagemigration.Guarded(objects, func(context.Context, types.NamespacedName) error { asked.Add(1); return nil })
+	result, err := storagemigration.Pass(t.Context(), guarded, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +146,9 @@ func TestCase57PassListsElsewhere(t *testing.T) {
 		t.Errorf("notices %q", notices)
 	}
 	wantStored(t, bed, map[string]int{"v1": n - 1, "v1beta1": 1})
+	if asked.Load() < n {
+		t.Errorf("the guard was asked about %d", asked.Load())
+	}
 	// A version that is not served is no help: the first reason is given.
 	options.ListThrough = []cluster.Objects{cronTabs(t, bed.Config(), "v0")}
 	if _, err := storagemigration.Pass(t.Context(), objects, options); err == nil || !strings.Contains(err.Error(), "Too long") {

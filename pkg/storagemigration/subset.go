@@ -6,46 +6,65 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/cluster"
 )
 
-const (
-	// sampleSize is about how many objects a sample has.
-	sampleSize = 500
-	// readAtOnce and namedPage bound the reads of named objects.
-	readAtOnce = 8
-	namedPage  = 100
-)
+// sampleSize is about how many objects a sample has.
+const sampleSize = 500
 
-// Named are the objects of a resource that have certain names, and no others. A
-// pass over them is no proof of anything, whatever it calls itself.
-type Named struct {
+// wrapper is objects around others.
+type wrapper interface{ inner() *cluster.Objects }
+
+// innermost returns where the objects are that wrappers are around, in whatever order.
+func innermost(objects *cluster.Objects) *cluster.Objects {
+	for {
+		around, ok := (*objects).(wrapper)
+		if !ok {
+			return objects
+		}
+		objects = around.inner()
+	}
+}
+
+// has tells whether objects are a T, or a T is among the wrappers around them.
+func has[T cluster.Objects](objects cluster.Objects) bool {
+	for {
+		if _, ok := objects.(T); ok {
+			return true
+		}
+		around, ok := objects.(wrapper)
+		if !ok {
+			return false
+		}
+		objects = *around.inner()
+	}
+}
+
+// named are the objects of a resource that have certain names, and no others. Its list
+// has nothing but the names: the pass reads each object on its own, so that one that
+// cannot be read keeps none of the others from being sent. A pass over them is no proof
+// of anything, whatever it calls itself.
+type named struct {
 	cluster.Objects
 
 	names []cluster.ObjectID
-	gone  atomic.Int64
 }
 
-// NewNamed returns the named ones of some objects.
-func NewNamed(objects cluster.Objects, names []cluster.ObjectID) *Named {
-	return &Named{Objects: objects, names: names}
+// Named returns the named ones of some objects. Those that are not there any more, or
+// not the same ones, count as deleted: whatever has their name now was created later,
+// and persisted at the storage version.
+func Named(objects cluster.Objects, names []cluster.ObjectID) cluster.Objects {
+	return &named{Objects: objects, names: names}
 }
 
-func (n *Named) inner() *cluster.Objects { return &n.Objects }
+func (n *named) inner() *cluster.Objects { return &n.Objects }
 
-// Gone returns the number of objects that were not there any more, or not the
-// same ones: whatever has their name now was created later, and persisted at the
-// storage version.
-func (n *Named) Gone() int64 { return n.gone.Load() }
-
-// ListMetadata reads the next of the named objects, one by one: the token is the
+// ListMetadata returns the names of the next ones, without a request: the token is the
 // number of those before.
-func (n *Named) ListMetadata(ctx context.Context, options cluster.PageOptions) (*metav1.PartialObjectMetadataList, error) {
+func (n *named) ListMetadata(_ context.Context, options cluster.PageOptions) (*metav1.PartialObjectMetadataList, error) {
 	start := 0
 	if options.Continue != "" {
 		var err error
@@ -53,18 +72,12 @@ func (n *Named) ListMetadata(ctx context.Context, options cluster.PageOptions) (
 			return nil, fmt.Errorf("going on with the named objects: %q is no token of this list", options.Continue)
 		}
 	}
-	end := min(len(n.names), start+int(min(max(options.Limit, 1), namedPage)))
-	found, err := n.read(ctx, n.names[start:end])
-	if err != nil {
-		return nil, err
-	}
+	end := min(len(n.names), start+int(max(options.Limit, 1)))
 	page := &metav1.PartialObjectMetadataList{}
-	for _, object := range found {
-		if object == nil {
-			n.gone.Add(1)
-			continue
-		}
-		page.Items = append(page.Items, *object)
+	for _, name := range n.names[start:end] {
+		page.Items = append(page.Items, metav1.PartialObjectMetadata{
+			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: name.UID},
+		})
 	}
 	if remaining := int64(len(n.names) - end); remaining > 0 {
 		page.Continue, page.RemainingItemCount = strconv.Itoa(end), &remaining
@@ -72,33 +85,23 @@ func (n *Named) ListMetadata(ctx context.Context, options cluster.PageOptions) (
 	return page, nil
 }
 
-// read returns the objects, nil for those that are gone.
-func (n *Named) read(ctx context.Context, names []cluster.ObjectID) ([]*metav1.PartialObjectMetadata, error) {
-	found := make([]*metav1.PartialObjectMetadata, len(names))
-	errs := make([]error, len(names))
-	tokens := make(chan struct{}, readAtOnce)
-	var readers sync.WaitGroup
-	for i, name := range names {
-		tokens <- struct{}{}
-		readers.Go(func() {
-			defer func() { <-tokens }()
-			object, err := n.GetMetadata(ctx, name.NamespacedName)
-			switch {
-			case err == nil && (name.UID == "" || object.UID == name.UID):
-				found[i] = object
-			case err == nil, apierrors.IsNotFound(err) && cluster.AboutObject(err, n.Resource().Resource, name.Name):
-			default:
-				errs[i] = err
-			}
-		})
+// read reads an object of which no more than the name is known. It returns nil where
+// it has come to its outcome by that, and whether that is a good one.
+func (p *pass) read(run, requests context.Context, name *metav1.PartialObjectMetadata) (object *metav1.PartialObjectMetadata, well bool) {
+	err := p.send(run, requests, unweighed, func(ctx context.Context) (err error) {
+		object, err = p.objects.GetMetadata(ctx, keyOf(name))
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, p.unwritten(name, err)
+	case name.UID != "" && object.UID != name.UID:
+		p.count(name, OutcomeDeleted, nil)
+		return nil, true
+	case p.slim:
+		return slim(object), false
 	}
-	readers.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
+	return object, false
 }
 
 // sampled are every n-th of the objects of a resource, about sampleSize in all,

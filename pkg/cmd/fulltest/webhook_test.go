@@ -176,11 +176,42 @@ func testSlowWebhook(t *testing.T, bed *testbed.Full, _ *subject) {
 	r.steps(t)
 
 	// Long after the flip nothing has to be waited for.
-	r = s.run(t, "retire", "v1beta1", s.name, "--yes")
-	r.want(t, 0, "retired v1beta1")
+	r = s.run(t, "migrate", s.name, "--yes", "--force")
+	r.want(t, 0)
 	r.lacks(t, "the pass that counts starts in")
+
+	// The next change of spec.versions ends the service of v1beta1. A write at it that
+	// began before ends later, and leaves no entry of it behind all the same.
+	late, end := make(chan struct{}), make(chan struct{})
+	h.set(func(request *admissionreviewv1.AdmissionRequest) string {
+		if request.Name == "late" && request.Operation == admissionreviewv1.Create {
+			close(late)
+			<-end
+		}
+		return ""
+	})
+	go func() {
+		_, err := s.objects(t, "v1beta1", "default").Create(t.Context(), s.object("v1beta1", "default", "late", 10), metav1.CreateOptions{})
+		written <- err
+	}()
+	<-late
+	time.AfterFunc(15*time.Second, func() { close(end) })
+	r = s.run(t, "retire", "v1beta1", s.name, "--yes", "--allow-in-use")
+	if err := <-written; err != nil {
+		t.Fatalf("the late write: %v", err)
+	}
+	r.want(t, 0, "retired v1beta1", "at least 35s after the last change of spec.versions", "the pass that counts starts in")
 	if strings.Count(r.stderr, "slow-configuration/guard.slow.example.com") == 0 {
 		t.Error("retire does not name the webhook")
 	}
-	s.stored(t, map[string]int{"v1": 4})
+	s.stored(t, map[string]int{"v1": 5})
+	object, err := s.objects(t, "v1", "default").Get(t.Context(), "late", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range object.GetManagedFields() {
+		if entry.APIVersion != s.group+"/v1" {
+			t.Errorf("managedFields entry of %s at %s", entry.Manager, entry.APIVersion)
+		}
+	}
 }

@@ -271,9 +271,11 @@ type Step struct {
 	// Objects is about how many objects the step rewrites or checks; absent if none,
 	// or if it is unknown.
 	Objects *int64 `json:"objects,omitempty"`
-	// HeldWrites says of a verify step that a webhook may hold a write, which is
-	// then persisted at the old storage version long after the change of it: the
-	// pass that counts starts only when every such write has ended.
+	// HeldWrites says of a step that goes over the objects that a webhook may hold a
+	// write, which ends as the CRD was before spec.versions was changed, long after
+	// that: persisted at the old storage version, or with a managedFields entry of a
+	// version that is not served any more. The pass that counts starts only when every
+	// such write has ended.
 	HeldWrites bool `json:"heldWrites,omitempty"`
 	// Verify is checked after the step; the next step waits for it.
 	Verify []Check `json:"verify"`
