@@ -141,12 +141,19 @@ func TestEveryKindOfValue(t *testing.T) {
 		prefix+"a/json", widget("v1"),
 		prefix+"a/json-other-order", `{"spec":{"apiVersion":"example.com/v9","kind":["x",{"y":1}]},"kind":"Widget","n":1,"apiVersion":"example.com/v1"}`,
 		prefix+"a/json-cut-short-after", `{"apiVersion":"example.com/v1","kind":"Widget","spec":`,
+		prefix+"a/json-more-after", widget("v1")+"{}",
+		prefix+"a/json-damaged-after", `{"apiVersion":"example.com/v1","kind":"Widget","spec":{"a":}}`,
+		prefix+"a/json-end-of-line-after", widget("v1")+"\n",
 		prefix+"a/cbor", "\xd9\xd9\xf7"+string(cbor),
 		prefix+"cluster-scoped", "\xd9\xd9\xf7"+string(cbor),
 		prefix+"a/protobuf", protobuf,
 		prefix+"a/encrypted", "k8s:enc:aescbc:v1:key1:\x00\x01\x02",
 		prefix+"a/encrypted-kms", "k8s:enc:kms:v2:name:\x00\x01\x02",
 		prefix+"a/other-group", `{"apiVersion":"other.com/v1","kind":"Widget"}`,
+		prefix+"a/core-group", `{"apiVersion":"v1","kind":"Widget"}`,
+		prefix+"a/group-that-ends-alike", `{"apiVersion":"my.example.com/v1","kind":"Widget"}`,
+		prefix+"a/no-version", `{"apiVersion":"example.com/","kind":"Widget"}`,
+		prefix+"a/no-group-version", `{"apiVersion":"example.com/v1/x","kind":"Widget"}`,
 		prefix+"a/empty", "",
 		prefix+"a/garbage", "\x00\xffnothing",
 		prefix+"a/cbor-broken", "\xd9\xd9\xf7\xa1",
@@ -160,7 +167,7 @@ func TestEveryKindOfValue(t *testing.T) {
 		"unrelated", widget("v1"),
 	)
 	file := save(t, server.Client())
-	const want = "v3: 1, v2: 2, v1: 3, other.com/v1: 1, encrypted kms: 1, encrypted aescbc: 1, undecodable: 5"
+	const want = "v3: 1, v2: 2, v1: 3, encrypted kms: 1, encrypted aescbc: 1, undecodable: 13"
 	for _, given := range []string{"kubernetes.io", "/kubernetes.io/"} {
 		wantCounts(t, openSnapshot(t, file, etcd.SnapshotOptions{Prefix: given}), widgets(), want)
 		wantCounts(t, openLive(t, etcd.LiveOptions{Endpoints: []string{server.Endpoint()}, Prefix: given}), widgets(), want)
@@ -168,9 +175,11 @@ func TestEveryKindOfValue(t *testing.T) {
 	wantCounts(t, openSnapshot(t, file, etcd.SnapshotOptions{}), widgets(), "v1: 1")
 
 	for at, names := range map[string]string{
-		etcd.AtEncrypted:   "[{a encrypted} {a encrypted-kms}]",
-		etcd.AtUndecodable: "[{a cbor-broken} {a empty} {a garbage} {a no-kind} {a protobuf-broken}]",
-		"v2":               "[{ cluster-scoped} {a cbor}]",
+		etcd.AtEncrypted: "[{a encrypted} {a encrypted-kms}]",
+		etcd.AtUndecodable: "[{a cbor-broken} {a core-group} {a empty} {a garbage} {a group-that-ends-alike} {a json-cut-short-after} " +
+			"{a json-damaged-after} {a json-more-after} {a no-group-version} {a no-kind} " +
+			"{a no-version} {a other-group} {a protobuf-broken}]",
+		"v2": "[{ cluster-scoped} {a cbor}]",
 	} {
 		items, err := etcd.Count(t.Context(), openSnapshot(t, file, etcd.SnapshotOptions{Prefix: "kubernetes.io"}),
 			[]etcd.Target{{Resource: widgets()}}, etcd.CountOptions{At: at})
