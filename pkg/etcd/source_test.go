@@ -198,7 +198,7 @@ func TestStates(t *testing.T) {
 	server := startEtcd(t)
 	put(t, server.Client(),
 		"/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.example.com", `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1",
-			"metadata":{"name":"widgets.example.com","uid":"1"},
+			"metadata":{"name":"widgets.example.com","uid":"1","annotations":{"crdver.dev/retired":"v1alpha1,v1alpha2","other":"x"}},
 			"spec":{"group":"example.com","names":{"plural":"widgets","kind":"Widget"},"scope":"Namespaced","versions":[
 				{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}},{"name":"v1beta1","served":true},{"name":"v1beta2"}]},
 			"status":{"storedVersions":["v1","v1beta2","v1beta2","v1alpha9"]}}`,
@@ -227,6 +227,9 @@ func TestStates(t *testing.T) {
 	if len(definitions.Items) != 2 || definitions.Items[0].Spec.Versions[0].Name != "v1" {
 		t.Fatalf("%+v", definitions.Items)
 	}
+	if diff := cmp.Diff(map[string]string{"crdver.dev/retired": "v1alpha1,v1alpha2"}, definitions.Items[1].Annotations); diff != "" {
+		t.Errorf("annotations, -want +got:\n%s", diff)
+	}
 	items, err := etcd.Count(t.Context(), snapshot, []etcd.Target{etcd.TargetOf(definitions.Items[1]), {Resource: schema.GroupResource{Group: "a", Resource: "b"}}}, etcd.CountOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -242,6 +245,33 @@ func TestStates(t *testing.T) {
 	}
 	if items[1].Objects != 0 || len(items[1].Stored) != 0 {
 		t.Errorf("%+v", items[1])
+	}
+}
+
+// TestNamespaces: those that are in etcd, whatever their names and the API server's
+// prefix.
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	server := startEtcd(t)
+	put(t, server.Client(),
+		"/registry/namespaces/team-a", "k8s\x00...",
+		"/registry/namespaces/gone", "k8s\x00...",
+		"/registry/services/endpoints/team-b/x", "k8s\x00...",
+		"/registry/pods/team-c/x", "k8s\x00...",
+		"/kubernetes.io/namespaces/team-d", "k8s\x00...",
+	)
+	if _, err := server.Client().Delete(t.Context(), "/registry/namespaces/gone"); err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range []etcd.Source{
+		openSnapshot(t, save(t, server.Client()), etcd.SnapshotOptions{}),
+		openLive(t, etcd.LiveOptions{Endpoints: []string{server.Endpoint()}}),
+	} {
+		for name, want := range map[string]bool{"team-a": true, "team": false, "team-aa": false, "gone": false, "team-b": false, "team-c": false, "team-d": false} {
+			if got, err := etcd.HasNamespace(t.Context(), source, name); err != nil || got != want {
+				t.Errorf("%T, %s: %v, %v", source, name, got, err)
+			}
+		}
 	}
 }
 

@@ -44,8 +44,8 @@ type StoredReport struct {
 	Summary StoredSummary `json:"summary"`
 	// Items are the CRDs, by name or in the order in which they were named.
 	Items []StoredCRD `json:"items"`
-	// UnreadableCRDs are CRDs in etcd that could not be read, with the reason: their
-	// objects are not counted.
+	// UnreadableCRDs are those of the items whose CRD is in etcd and could not be read,
+	// with the reason: which version is right for their objects is not known.
 	UnreadableCRDs []string `json:"unreadableCRDs,omitempty"`
 }
 
