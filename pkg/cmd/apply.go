@@ -199,7 +199,13 @@ func (c *change) recheck(ctx context.Context, saved v1alpha1.Plan) (v1alpha1.Pla
 	if why := plan.Stale(saved.Target, v1alpha1.Target{Cluster: identity, CRD: plan.Identity(state)}); why != "" {
 		return saved, Refused(fmt.Errorf("the plan for %s is stale: %s; plan again", name, why))
 	}
-	again, err := c.planFor(ctx, one, saved.Intent, false)
+	intent := saved.Intent
+	if members := c.flags.etcd.members(); len(members) > 0 {
+		// The etcd that is read is the one that was named here; a plan that has one
+		// read needs it, and one that does not gains by it.
+		intent.EtcdEndpoints = members
+	}
+	again, err := c.planFor(ctx, one, intent, false)
 	if err != nil {
 		return saved, err
 	}

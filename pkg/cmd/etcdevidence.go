@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -53,7 +52,7 @@ func (e *etcdEvidence) of(ctx context.Context, one crd.CRD) *lifecycle.Stored {
 	}
 	e.lock.Lock()
 	defer e.lock.Unlock()
-	if !one.Origin.Live() && !e.has(one.Name) {
+	if !one.Origin.Live() && !e.definitions.Has(one.Name) {
 		return nil // Nothing can be stored of a CRD that was never applied.
 	}
 	stored := &lifecycle.Stored{Source: e.name(), Snapshot: e.source.Describe().Snapshot != ""}
@@ -64,12 +63,6 @@ func (e *etcdEvidence) of(ctx context.Context, one crd.CRD) *lifecycle.Stored {
 	}
 	stored.Counts = counted.Stored
 	return stored
-}
-
-// has reports whether etcd has a CRD of that name, readable or not.
-func (e *etcdEvidence) has(name string) bool {
-	return e.definitions.Get(name) != nil ||
-		slices.ContainsFunc(e.definitions.Unreadable, func(one etcd.UnreadableCRD) bool { return one.Name == name })
 }
 
 // name says what is read.

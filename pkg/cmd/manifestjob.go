@@ -3,9 +3,11 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
@@ -35,23 +37,33 @@ func (j *jobFlags) add(command *cobra.Command) {
 	completeFlag(command, "manifest", "job")
 }
 
+// jobOwnFlags are the flags that only mean something with --manifest.
+func jobOwnFlags() []string { return []string{"shards", "image", "job-namespace"} }
+
+// jobForwards are the flags of migrate that the pods get as they were given, in this
+// order. Any other flag is refused: it would be taken for one that the Job obeys.
+func jobForwards() []string {
+	return []string{
+		"progress", "force", "rehearse-all", "namespaces-first", "allow-loss", "engine", "concurrency", "max-concurrency", "qps", "max-bandwidth",
+		"path", "refused-through", "webhook-patience", "timeout", "field-manager",
+	}
+}
+
 // validate checks the flags against each other and the other flags of migrate.
 func (j *jobFlags) validate(command *cobra.Command, args []string) error {
 	if j.manifest == "" {
-		for _, name := range []string{"shards", "image", "job-namespace"} {
+		for _, name := range jobOwnFlags() {
 			if command.Flags().Changed(name) {
 				return UsageErrorf(command, "--%s needs --manifest job", name)
 			}
 		}
 		return nil
 	}
-	for _, name := range []string{
-		"namespace", "selector", "shard", "until", "accept", "all", "group", "dry-run", "plan-out", "output", "yes", "wait-for-svm", "keep-svm", "detailed-exitcode",
-		"report", "verify", "retry-from",
-	} {
-		if command.Flags().Changed(name) {
-			return UsageErrorf(command, "--manifest cannot be combined with --%s", name)
-		}
+	switch name := notForJobs(command); {
+	case strings.HasPrefix(name, "etcd-"):
+		return UsageErrorf(command, "--manifest cannot be combined with --%s: the pods have no way to etcd; kubectl crdver stored shows afterwards what it holds", name)
+	case name != "":
+		return UsageErrorf(command, "--manifest cannot be combined with --%s: a Job does not obey it", name)
 	}
 	switch engine := command.Flags().Lookup("engine").Value.String(); {
 	case j.manifest != "job":
@@ -66,10 +78,31 @@ func (j *jobFlags) validate(command *cobra.Command, args []string) error {
 		return UsageErrorf(command, "invalid --image %q", j.image)
 	case j.shards < 1 || j.shards > maxJobShards:
 		return UsageErrorf(command, "--shards must be from 1 to %d", maxJobShards)
+	case j.shards > 1 && command.Flags().Changed("namespaces-first"):
+		return UsageErrorf(command, "--namespaces-first cannot be combined with --shards %d: %s", j.shards, plan.NotBeforeShards)
 	case len(validation.IsDNS1123Label(j.namespace)) > 0:
 		return UsageErrorf(command, "invalid --job-namespace %q: %s", j.namespace, validation.IsDNS1123Label(j.namespace)[0])
 	}
 	return nil
+}
+
+// notForJobs returns a flag that was given and that a Job cannot obey, or "". The
+// flags of all commands lead to the cluster that is looked at now; the pods have their
+// own account.
+func notForJobs(command *cobra.Command) string {
+	known := append(append(jobForwards(), jobOwnFlags()...), "manifest")
+	command.InheritedFlags().VisitAll(func(flag *pflag.Flag) {
+		if flag.Name != "namespace" {
+			known = append(known, flag.Name)
+		}
+	})
+	refused := ""
+	command.Flags().Visit(func(flag *pflag.Flag) {
+		if refused == "" && !slices.Contains(known, flag.Name) {
+			refused = flag.Name
+		}
+	})
+	return refused
 }
 
 // maxImageName is longer than any reference that a registry takes.
@@ -82,7 +115,7 @@ func (c *change) printJobs(command *cobra.Command, crds []crd.CRD, intent v1alph
 	if err != nil || len(crds) == 0 {
 		return err
 	}
-	job := migrationJob{jobFlags: flags, args: c.jobArgs(command, crds, intent)}
+	job := migrationJob{jobFlags: flags, args: jobArgs(command, crds)}
 	for _, one := range crds {
 		// A plan that has all the steps, whatever is left to do now: the rights must
 		// do for a run that finds more.
@@ -148,30 +181,41 @@ func firstBlocker(p v1alpha1.Plan) string {
 }
 
 // jobArgs returns the command line of the pods.
-func (c *change) jobArgs(command *cobra.Command, crds []crd.CRD, intent v1alpha1.Intent) []string {
+func jobArgs(command *cobra.Command, crds []crd.CRD) []string {
 	args := []string{string(v1alpha1.VerbMigrate)}
 	for _, one := range crds {
 		args = append(args, one.Name)
 	}
-	args = append(args, "--yes", "--progress", "plain")
-	if intent.Force {
-		args = append(args, "--force")
+	args = append(args, "--yes")
+	if !command.Flags().Changed("progress") {
+		args = append(args, "--progress", "plain")
 	}
-	if intent.RehearseAll {
-		args = append(args, "--rehearse-all")
-	}
-	if len(intent.NamespacesFirst) > 0 {
-		args = append(args, "--namespaces-first", dollars(strings.Join(intent.NamespacesFirst, ",")))
-	}
-	for _, path := range intent.AllowLoss {
-		args = append(args, "--allow-loss", dollars(path))
-	}
-	for _, name := range []string{"concurrency", "max-concurrency", "qps", "max-bandwidth", "path", "webhook-patience", "timeout", "field-manager"} {
+	for _, name := range jobForwards() {
 		if flag := command.Flags().Lookup(name); flag != nil && flag.Changed {
-			args = append(args, "--"+name, dollars(flag.Value.String()))
+			args = append(args, forwarded(flag)...)
 		}
 	}
 	return args
+}
+
+// forwarded returns a flag as it was given, as arguments of a container.
+func forwarded(flag *pflag.Flag) []string {
+	value := flag.Value.String()
+	if list, ok := flag.Value.(pflag.SliceValue); ok {
+		var args []string
+		for _, one := range list.GetSlice() {
+			args = append(args, "--"+flag.Name, dollars(one))
+		}
+		return args
+	}
+	switch flag.NoOptDefVal {
+	case "":
+		return []string{"--" + flag.Name, dollars(value)}
+	case value:
+		return []string{"--" + flag.Name}
+	default:
+		return []string{"--" + flag.Name + "=" + dollars(value)}
+	}
 }
 
 // dollars escapes what the kubelet would take for a variable.

@@ -76,7 +76,22 @@ func (j *migrationJob) usage() []string {
 		"Migrates " + strings.Join(j.crds, ", ") + " to the storage version, in the cluster.",
 		"",
 		"  kubectl apply -f FILE",
-		fmt.Sprintf("  kubectl wait --for=condition=complete --timeout=-1s -n %s job/%s", j.namespace, name),
+		j.waitForEnd(name),
+		j.isComplete(name),
+		"",
+		"The first wait is over when the Job is Complete or Failed, the conditions of a Job that",
+		"come before FailureTarget in the alphabet; the second succeeds if it is Complete. What a",
+		"Job that Failed has to say:",
+		"",
+		fmt.Sprintf("  kubectl logs -n %s -l %s=%s --prefix --tail=-1", j.namespace, batchv1.JobNameLabel, name),
+	}
+	if j.announces() {
+		lines = append(lines,
+			"",
+			"Where there is nothing to trim, the proof is noted in the CRD, which the account may",
+			"patch for that. So the run is announced on the CRD, too, and a pod that takes the place",
+			"of one that was killed goes on only after two minutes without a sign of it (--take-over).",
+		)
 	}
 	if j.shards > 1 {
 		lines = append(lines,
@@ -86,10 +101,34 @@ func (j *migrationJob) usage() []string {
 			"status.storedVersions; it is safe to start at any time, because it believes nobody:",
 			"",
 			fmt.Sprintf("  kubectl patch job -n %s %s-finish --type=merge -p '{\"spec\":{\"suspend\":false}}'", j.namespace, name),
-			fmt.Sprintf("  kubectl wait --for=condition=complete --timeout=-1s -n %s job/%s-finish", j.namespace, name),
+			j.waitForEnd(name+"-finish"),
+			j.isComplete(name+"-finish"),
 		)
 	}
 	return append(lines, "", "Afterwards: kubectl delete -f FILE")
+}
+
+// waitForEnd is the command that waits for the end of a Job, whichever it is. The
+// conditions of one are Complete and Failed, before these SuccessCriteriaMet and
+// FailureTarget, and Suspended; kubectl wait takes one condition, or all of several,
+// and a JSONPath that leads to one value. There, "<=" cannot be written: the command
+// takes what comes after a single "=" for the value.
+func (j *migrationJob) waitForEnd(name string) string {
+	return fmt.Sprintf(`  kubectl wait --for=jsonpath='{.status.conditions[?(@.type<"%s")].status}'=True --timeout=-1s -n %s job/%s`,
+		batchv1.JobFailureTarget, j.namespace, name)
+}
+
+// isComplete is the command that tells whether a Job that came to its end did so well.
+func (j *migrationJob) isComplete(name string) string {
+	return fmt.Sprintf("  kubectl wait --for=condition=complete --timeout=0 -n %s job/%s", j.namespace, name)
+}
+
+// announces reports whether the runs of the Job say on a CRD that they are at work:
+// the account may write the annotation, because a proof is to be noted beside it.
+func (j *migrationJob) announces() bool {
+	return slices.ContainsFunc(j.rules, func(rule plan.Rule) bool {
+		return rule.Verb == "patch" && rule.Group == apiextensionsv1.GroupName && rule.Resource == "customresourcedefinitions" && rule.Subresource == ""
+	})
 }
 
 // objects returns everything, in the order in which it has to be created.
@@ -179,9 +218,16 @@ func policyRules(rules []plan.Rule) []rbacv1.PolicyRule {
 	return policies
 }
 
-// whole is a Job of one pod that migrates everything, verifies and trims.
+// whole is a Job of one pod that migrates everything, verifies and trims. A pod that
+// is killed leaves the CRD held, where its run is announced there, and the one after it
+// is a process elsewhere, which cannot see that it is gone: it has to wait until the
+// hold is not renewed any more. One that somebody else renews ends the Job.
 func (j *migrationJob) whole(suffix string, suspended bool) *batchv1.Job {
-	job := j.job(suffix, j.args)
+	args := slices.Clone(j.args)
+	if j.announces() {
+		args = append(args, "--take-over")
+	}
+	job := j.job(suffix, args)
 	job.Spec.BackoffLimit = new(int32(jobRetries))
 	if suspended {
 		job.Spec.Suspend = new(true)

@@ -101,6 +101,9 @@ func (o *migrateOptions) run(f *Factory, command *cobra.Command, args []string) 
 		if _, err := plan.ParseShard(o.shard); err != nil {
 			return UsageErrorf(command, "invalid --shard: %w", err)
 		}
+		if len(o.rewrite.namespacesFirst) > 0 {
+			return UsageErrorf(command, "--namespaces-first cannot be combined with --shard: %s", plan.NotBeforeShards)
+		}
 	}
 	if err := o.job.validate(command, args); err != nil {
 		return err

@@ -108,6 +108,9 @@ func newRoundtripCommand(f *Factory) *cobra.Command {
 
 func (o *roundtripOptions) check(command *cobra.Command, args []string) error {
 	local := o.files.RequireFilenameOrKustomize() == nil
+	if err := checkNotEmpty(command); err != nil {
+		return err
+	}
 	if _, err := labels.Parse(o.selector); err != nil {
 		return UsageErrorf(command, "invalid --selector: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
 	"github.com/crdver/kubectl-crdver/pkg/english"
@@ -31,14 +32,19 @@ With --etcd-endpoints a running etcd is read, each CRD at one revision.
                     anybody remove the version, and the objects could no longer
                     be read
   NOT IN SPEC       spec.versions does not have it: the objects cannot be read
-  unknown           encrypted at rest, or not what an API server writes
+  unknown           encrypted at rest, or not what an API server writes for the CRD:
+                    damaged, or of another group
 
-Of the objects no more than apiVersion and kind is read, and nothing but names
-and counts is shown. Nothing is written.
+Of the objects no more is looked at than apiVersion, kind, and whether the value
+is whole, and nothing but names and counts is shown. Nothing is written.
 
 The exit code is 2 if objects are stored at a version that is not listed or not
-in the spec, or cannot be decoded; with --at, if there is an object at that
-version, or one that might be, because it is encrypted or cannot be decoded.`
+in the spec, or cannot be decoded, or if a CRD could not be read, so that which
+version is right is not known; with --at, if there is an object at that version,
+or one that might be, because it is encrypted or cannot be decoded.
+
+With --namespace only objects in it are counted. One that is neither in etcd nor
+has such objects is a mistake, and so is a CRD whose objects are in no namespace.`
 
 const storedExample = `  # All CRDs of a snapshot
   kubectl crdver stored --etcd-snapshot snapshot.db
@@ -61,6 +67,7 @@ const storedExample = `  # All CRDs of a snapshot
 type storedOptions struct {
 	etcd        etcdFlags
 	at          string
+	namespace   string
 	byNamespace bool
 	print       *printers.Flags
 }
@@ -87,6 +94,9 @@ func newStoredCommand(f *Factory) *cobra.Command {
 }
 
 func (o *storedOptions) check(command *cobra.Command) error {
+	if err := checkNotEmpty(command); err != nil {
+		return err
+	}
 	if err := o.etcd.validate(command); err != nil {
 		return err
 	}
@@ -107,12 +117,11 @@ func (o *storedOptions) run(f *Factory, command *cobra.Command, args []string) e
 	if err := o.check(command); err != nil {
 		return err
 	}
-	options := etcd.CountOptions{Namespaces: o.byNamespace, At: o.at}
 	// Not that of a kubeconfig, which this command does not need: it would hide the rest.
 	if flag := command.Flags().Lookup("namespace"); flag != nil && flag.Changed {
-		options.Namespace = flag.Value.String()
+		o.namespace = flag.Value.String()
 	}
-	report, err := o.report(command.Context(), args, options)
+	report, err := o.report(command.Context(), args)
 	if err != nil {
 		return err
 	}
@@ -130,7 +139,7 @@ func (o *storedOptions) run(f *Factory, command *cobra.Command, args []string) e
 }
 
 // report reads etcd.
-func (o *storedOptions) report(ctx context.Context, args []string, options etcd.CountOptions) (*v1alpha1.StoredReport, error) {
+func (o *storedOptions) report(ctx context.Context, args []string) (*v1alpha1.StoredReport, error) {
 	from, err := o.etcd.open(ctx)
 	if err != nil {
 		return nil, err
@@ -144,39 +153,91 @@ func (o *storedOptions) report(ctx context.Context, args []string, options etcd.
 	if err != nil {
 		return nil, err
 	}
-	items, err := etcd.Count(ctx, from, targets, options)
+	if targets, err = o.inNamespaces(targets, len(args) > 0); err != nil {
+		return nil, err
+	}
+	items, err := etcd.Count(ctx, from, targets, etcd.CountOptions{Namespaces: o.byNamespace, Namespace: o.namespace, At: o.at})
 	if err != nil {
 		return nil, err
 	}
-	for _, item := range items {
-		if item.UID == "" && item.Objects == 0 && len(args) > 0 {
-			return nil, fmt.Errorf("etcd has neither a CRD %s nor objects of it, below %s", item.Name, from.Describe().Prefix)
-		}
-	}
-	if err := o.mistyped(targets, items, options.Namespace); err != nil {
+	if err := o.noNamespace(ctx, from, items); err != nil {
 		return nil, err
 	}
 	report := &v1alpha1.StoredReport{
 		TypeMeta: typeMeta(v1alpha1.KindStoredReport), Etcd: from.Describe(), At: o.at, Summary: storedSummary(items), Items: items,
 	}
 	for _, one := range definitions.Unreadable {
-		report.UnreadableCRDs = append(report.UnreadableCRDs, one.Name+": "+one.Reason)
+		if slices.ContainsFunc(items, func(item v1alpha1.StoredCRD) bool { return item.Name == one.Name }) {
+			report.UnreadableCRDs = append(report.UnreadableCRDs, one.Name+": "+one.Reason)
+		}
+	}
+	for _, item := range items {
+		if item.Objects == 0 && len(args) > 0 && !definitions.Has(item.Name) {
+			return nil, fmt.Errorf("etcd has neither a CRD %s nor objects of it%s, below %s", item.Name, o.where(), from.Describe().Prefix)
+		}
+	}
+	if err := o.mistyped(targets, report); err != nil {
+		return nil, err
 	}
 	return report, nil
 }
 
+// inNamespaces returns those of the resources that --namespace fits. The objects of
+// others are in none; to name one of these is a mistake.
+func (o *storedOptions) inNamespaces(targets []etcd.Target, named bool) ([]etcd.Target, error) {
+	if o.namespace == "" {
+		return targets, nil
+	}
+	var fit []etcd.Target
+	for _, target := range targets {
+		switch crd := target.CRD; {
+		case crd == nil || crd.Spec.Scope != apiextensionsv1.ClusterScoped:
+			fit = append(fit, target)
+		case named:
+			return nil, fmt.Errorf("the objects of %s are in no namespace: --namespace does not fit", crd.Name)
+		}
+	}
+	if len(fit) == 0 {
+		return nil, fmt.Errorf("the objects of the %d CRDs in etcd are in no namespace: --namespace does not fit", len(targets))
+	}
+	return fit, nil
+}
+
+// noNamespace returns an error where the namespace can only be mistyped: it is not in
+// etcd, and no object that was looked at is in it. That there are none of an old
+// version in it would be true, and be taken for an answer.
+func (o *storedOptions) noNamespace(ctx context.Context, from etcd.Source, items []v1alpha1.StoredCRD) error {
+	if o.namespace == "" || slices.ContainsFunc(items, func(item v1alpha1.StoredCRD) bool { return item.Objects > 0 }) {
+		return nil
+	}
+	found, err := etcd.HasNamespace(ctx, from, o.namespace)
+	switch {
+	case err != nil:
+		return fmt.Errorf("looking for the namespace %s: %w", o.namespace, err)
+	case !found:
+		return fmt.Errorf("there is no namespace %s in etcd, below %s, and no object in it: check its name, or leave --namespace out",
+			o.namespace, from.Describe().Prefix)
+	}
+	return nil
+}
+
+// where says which objects are looked at, where these are not all.
+func (o *storedOptions) where() string {
+	if o.namespace == "" {
+		return ""
+	}
+	return " in the namespace " + o.namespace
+}
+
 // mistyped returns an error where nothing knows the version of --at: no CRD that was
-// looked at has it, or lists it as stored, or had it until a retirement, and no object
-// is, or might be, stored at it.
-func (o *storedOptions) mistyped(targets []etcd.Target, items []v1alpha1.StoredCRD, namespace string) error {
-	if o.at == "" || o.at == etcd.AtEncrypted || o.at == etcd.AtUndecodable {
+// looked at has it, or lists it as stored, or had it until a retirement, or might have
+// it, and no object is, or might be, stored at it.
+func (o *storedOptions) mistyped(targets []etcd.Target, report *v1alpha1.StoredReport) error {
+	if o.at == "" || o.at == etcd.AtEncrypted || o.at == etcd.AtUndecodable || len(report.UnreadableCRDs) > 0 {
 		return nil
 	}
 	var have []string
-	where := ""
-	if namespace != "" {
-		where = " in the namespace " + namespace
-	}
+	items := report.Items
 	for _, target := range targets {
 		if target.CRD != nil && plan.Retired(target.CRD.Annotations, o.at) {
 			return nil
@@ -195,9 +256,9 @@ func (o *storedOptions) mistyped(targets []etcd.Target, items []v1alpha1.StoredC
 	case slices.Contains(have, o.at):
 		return nil
 	case len(items) == 1:
-		return noSuchVersion(items[0].Name+" does not have, and etcd has no object of it"+where+" at,", o.at, have)
+		return noSuchVersion(items[0].Name+" does not have, and etcd has no object of it"+o.where()+" at,", o.at, have)
 	default:
-		return noSuchVersion(fmt.Sprintf("none of the %d resources that were looked at has, or has objects%s at,", len(items), where), o.at, have)
+		return noSuchVersion(fmt.Sprintf("none of the %d resources that were looked at has, or has objects%s at,", len(items), o.where()), o.at, have)
 	}
 }
 
@@ -289,7 +350,7 @@ func (o *storedOptions) outcome(f *Factory, report *v1alpha1.StoredReport) error
 			f.tell("%s\n", printers.Escape(note))
 		}
 	}
-	if s := report.Summary; s.Unlisted+s.Unreadable+s.Undecodable > 0 {
+	if s := report.Summary; s.Unlisted+s.Unreadable+s.Undecodable > 0 || len(report.UnreadableCRDs) > 0 {
 		return Pending()
 	}
 	return nil
@@ -304,7 +365,7 @@ func (o *storedOptions) outcomeAt(f *Factory, report *v1alpha1.StoredReport) err
 		known = known || slices.Contains(item.Versions, o.at) || slices.Contains(item.StoredVersions, o.at)
 	}
 	if found == 0 {
-		f.tell("No object is known to be stored at %s\n", printers.Escape(o.at))
+		f.tell("No object%s is known to be stored at %s\n", printers.Escape(o.where()), printers.Escape(o.at))
 		if !known {
 			f.Warn(fmt.Sprintf("no CRD that was looked at has a version %s", printers.Escape(o.at)))
 		}

@@ -121,8 +121,9 @@ func (c *counter) Visit(object Object) {
 	}
 }
 
-// placeOf returns where an object is persisted. An apiVersion of another group is
-// shown whole: no version of the CRD is called that.
+// placeOf returns where an object is persisted. With an apiVersion of another group,
+// or of none, as "v1", a value is not what an API server writes for the resource: it
+// is at no version of the CRD, whatever its own is called.
 func placeOf(object Object) place {
 	head := ReadHead(object.Value)
 	switch {
@@ -131,7 +132,10 @@ func placeOf(object Object) place {
 	case !head.Decoded():
 		return place{undecodable: true}
 	}
-	version, _ := strings.CutPrefix(head.APIVersion, object.Resource.Group+"/")
+	version, ours := strings.CutPrefix(head.APIVersion, object.Resource.Group+"/")
+	if !ours || version == "" || strings.Contains(version, "/") {
+		return place{undecodable: true}
+	}
 	return place{version: version}
 }
 

@@ -17,12 +17,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// retiredAnnotation is that of package plan, with the versions that were removed.
+const retiredAnnotation = "crdver.dev/retired"
+
 // definition is what counts of a CRD, which is the same in v1 and v1beta1, but
 // that v1beta1 may have a single spec.version.
 type definition struct {
 	Metadata struct {
-		Name string    `json:"name"`
-		UID  types.UID `json:"uid"`
+		Name        string    `json:"name"`
+		UID         types.UID `json:"uid"`
+		Annotations struct {
+			// Retired is kept and nothing else is: others are as large as the CRD.
+			Retired string `json:"crdver.dev/retired"`
+		} `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
 		Group    string                                        `json:"group"`
@@ -40,7 +47,8 @@ type definition struct {
 	} `json:"status"`
 }
 
-// Definitions are the CRDs of an etcd, without their schemas.
+// Definitions are the CRDs of an etcd, without their schemas, and of their
+// annotations with the one that tells which versions were removed.
 type Definitions struct {
 	// Items are in the order of their names.
 	Items []*apiextensionsv1.CustomResourceDefinition
@@ -65,6 +73,11 @@ func (d Definitions) Get(name string) *apiextensionsv1.CustomResourceDefinition 
 		}
 	}
 	return nil
+}
+
+// Has reports whether there is a CRD of a name, readable or not.
+func (d Definitions) Has(name string) bool {
+	return d.Get(name) != nil || slices.ContainsFunc(d.Unreadable, func(one UnreadableCRD) bool { return one.Name == name })
 }
 
 // ReadDefinitions reads the CRDs that are in etcd.
@@ -123,8 +136,12 @@ func decodeDefinition(value []byte) (*apiextensionsv1.CustomResourceDefinition, 
 
 // crd returns the definition as a CRD.
 func (d definition) crd() *apiextensionsv1.CustomResourceDefinition {
+	var annotations map[string]string
+	if retired := d.Metadata.Annotations.Retired; retired != "" {
+		annotations = map[string]string{retiredAnnotation: retired}
+	}
 	one := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: d.Metadata.Name, UID: d.Metadata.UID},
+		ObjectMeta: metav1.ObjectMeta{Name: d.Metadata.Name, UID: d.Metadata.UID, Annotations: annotations},
 		Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Group: d.Spec.Group, Names: d.Spec.Names, Scope: d.Spec.Scope},
 		Status:     apiextensionsv1.CustomResourceDefinitionStatus{StoredVersions: d.Status.StoredVersions},
 	}

@@ -2,9 +2,9 @@
 // from a snapshot, or from a running etcd. It is the only way to know it
 // without rewriting the objects (design, section 5, rule 3, and section 6).
 //
-// Custom resources are at PREFIX/GROUP/PLURAL/[NAMESPACE/]NAME. Their values are
-// untrusted and secret: they are parsed as far as apiVersion and kind, and
-// nothing of them is kept or returned.
+// Custom resources are at PREFIX/GROUP/PLURAL/[NAMESPACE/]NAME, and namespaces at
+// PREFIX/namespaces/NAME. The values are untrusted and secret: but for apiVersion and
+// kind only their syntax is looked at, and nothing of them is kept or returned.
 package etcd
 
 import (
@@ -71,7 +71,12 @@ func cleanPrefix(prefix string) string {
 	return strings.TrimSuffix(path.Join("/", prefix), "/")
 }
 
-// resourcePrefix returns what the keys of a resource begin with.
+// resourcePrefix returns what the keys of a resource begin with. Those of the core
+// group have none for the group, and no group of a CRD is called like one of its
+// resources: it has a dot.
 func resourcePrefix(prefix string, resource schema.GroupResource) string {
+	if resource.Group == "" {
+		return prefix + "/" + resource.Resource + "/"
+	}
 	return prefix + "/" + resource.Group + "/" + resource.Resource + "/"
 }

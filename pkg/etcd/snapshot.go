@@ -357,7 +357,9 @@ func (s *scan) resource(key []byte) (resource schema.GroupResource, path []byte,
 			return resource, nil, false
 		}
 		end += slash + 1
+		if resource, ours = s.wanted[string(key[:end])]; ours {
+			return resource, key[end:], true
+		}
 	}
-	resource, ours = s.wanted[string(key[:end])]
-	return resource, key[end:], ours
+	return resource, nil, false
 }

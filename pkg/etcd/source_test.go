@@ -141,12 +141,19 @@ func TestEveryKindOfValue(t *testing.T) {
 		prefix+"a/json", widget("v1"),
 		prefix+"a/json-other-order", `{"spec":{"apiVersion":"example.com/v9","kind":["x",{"y":1}]},"kind":"Widget","n":1,"apiVersion":"example.com/v1"}`,
 		prefix+"a/json-cut-short-after", `{"apiVersion":"example.com/v1","kind":"Widget","spec":`,
+		prefix+"a/json-more-after", widget("v1")+"{}",
+		prefix+"a/json-damaged-after", `{"apiVersion":"example.com/v1","kind":"Widget","spec":{"a":}}`,
+		prefix+"a/json-end-of-line-after", widget("v1")+"\n",
 		prefix+"a/cbor", "\xd9\xd9\xf7"+string(cbor),
 		prefix+"cluster-scoped", "\xd9\xd9\xf7"+string(cbor),
 		prefix+"a/protobuf", protobuf,
 		prefix+"a/encrypted", "k8s:enc:aescbc:v1:key1:\x00\x01\x02",
 		prefix+"a/encrypted-kms", "k8s:enc:kms:v2:name:\x00\x01\x02",
 		prefix+"a/other-group", `{"apiVersion":"other.com/v1","kind":"Widget"}`,
+		prefix+"a/core-group", `{"apiVersion":"v1","kind":"Widget"}`,
+		prefix+"a/group-that-ends-alike", `{"apiVersion":"my.example.com/v1","kind":"Widget"}`,
+		prefix+"a/no-version", `{"apiVersion":"example.com/","kind":"Widget"}`,
+		prefix+"a/no-group-version", `{"apiVersion":"example.com/v1/x","kind":"Widget"}`,
 		prefix+"a/empty", "",
 		prefix+"a/garbage", "\x00\xffnothing",
 		prefix+"a/cbor-broken", "\xd9\xd9\xf7\xa1",
@@ -160,7 +167,7 @@ func TestEveryKindOfValue(t *testing.T) {
 		"unrelated", widget("v1"),
 	)
 	file := save(t, server.Client())
-	const want = "v3: 1, v2: 2, v1: 3, other.com/v1: 1, encrypted kms: 1, encrypted aescbc: 1, undecodable: 5"
+	const want = "v3: 1, v2: 2, v1: 3, encrypted kms: 1, encrypted aescbc: 1, undecodable: 13"
 	for _, given := range []string{"kubernetes.io", "/kubernetes.io/"} {
 		wantCounts(t, openSnapshot(t, file, etcd.SnapshotOptions{Prefix: given}), widgets(), want)
 		wantCounts(t, openLive(t, etcd.LiveOptions{Endpoints: []string{server.Endpoint()}, Prefix: given}), widgets(), want)
@@ -168,9 +175,11 @@ func TestEveryKindOfValue(t *testing.T) {
 	wantCounts(t, openSnapshot(t, file, etcd.SnapshotOptions{}), widgets(), "v1: 1")
 
 	for at, names := range map[string]string{
-		etcd.AtEncrypted:   "[{a encrypted} {a encrypted-kms}]",
-		etcd.AtUndecodable: "[{a cbor-broken} {a empty} {a garbage} {a no-kind} {a protobuf-broken}]",
-		"v2":               "[{ cluster-scoped} {a cbor}]",
+		etcd.AtEncrypted: "[{a encrypted} {a encrypted-kms}]",
+		etcd.AtUndecodable: "[{a cbor-broken} {a core-group} {a empty} {a garbage} {a group-that-ends-alike} {a json-cut-short-after} " +
+			"{a json-damaged-after} {a json-more-after} {a no-group-version} {a no-kind} " +
+			"{a no-version} {a other-group} {a protobuf-broken}]",
+		"v2": "[{ cluster-scoped} {a cbor}]",
 	} {
 		items, err := etcd.Count(t.Context(), openSnapshot(t, file, etcd.SnapshotOptions{Prefix: "kubernetes.io"}),
 			[]etcd.Target{{Resource: widgets()}}, etcd.CountOptions{At: at})
@@ -189,7 +198,7 @@ func TestStates(t *testing.T) {
 	server := startEtcd(t)
 	put(t, server.Client(),
 		"/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.example.com", `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1",
-			"metadata":{"name":"widgets.example.com","uid":"1"},
+			"metadata":{"name":"widgets.example.com","uid":"1","annotations":{"crdver.dev/retired":"v1alpha1,v1alpha2","other":"x"}},
 			"spec":{"group":"example.com","names":{"plural":"widgets","kind":"Widget"},"scope":"Namespaced","versions":[
 				{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}},{"name":"v1beta1","served":true},{"name":"v1beta2"}]},
 			"status":{"storedVersions":["v1","v1beta2","v1beta2","v1alpha9"]}}`,
@@ -218,6 +227,9 @@ func TestStates(t *testing.T) {
 	if len(definitions.Items) != 2 || definitions.Items[0].Spec.Versions[0].Name != "v1" {
 		t.Fatalf("%+v", definitions.Items)
 	}
+	if diff := cmp.Diff(map[string]string{"crdver.dev/retired": "v1alpha1,v1alpha2"}, definitions.Items[1].Annotations); diff != "" {
+		t.Errorf("annotations, -want +got:\n%s", diff)
+	}
 	items, err := etcd.Count(t.Context(), snapshot, []etcd.Target{etcd.TargetOf(definitions.Items[1]), {Resource: schema.GroupResource{Group: "a", Resource: "b"}}}, etcd.CountOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -233,6 +245,33 @@ func TestStates(t *testing.T) {
 	}
 	if items[1].Objects != 0 || len(items[1].Stored) != 0 {
 		t.Errorf("%+v", items[1])
+	}
+}
+
+// TestNamespaces: those that are in etcd, whatever their names and the API server's
+// prefix.
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	server := startEtcd(t)
+	put(t, server.Client(),
+		"/registry/namespaces/team-a", "k8s\x00...",
+		"/registry/namespaces/gone", "k8s\x00...",
+		"/registry/services/endpoints/team-b/x", "k8s\x00...",
+		"/registry/pods/team-c/x", "k8s\x00...",
+		"/kubernetes.io/namespaces/team-d", "k8s\x00...",
+	)
+	if _, err := server.Client().Delete(t.Context(), "/registry/namespaces/gone"); err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range []etcd.Source{
+		openSnapshot(t, save(t, server.Client()), etcd.SnapshotOptions{}),
+		openLive(t, etcd.LiveOptions{Endpoints: []string{server.Endpoint()}}),
+	} {
+		for name, want := range map[string]bool{"team-a": true, "team": false, "team-aa": false, "gone": false, "team-b": false, "team-c": false, "team-d": false} {
+			if got, err := etcd.HasNamespace(t.Context(), source, name); err != nil || got != want {
+				t.Errorf("%T, %s: %v, %v", source, name, got, err)
+			}
+		}
 	}
 }
 

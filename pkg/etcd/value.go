@@ -32,8 +32,9 @@ const (
 	typeMetaKind    = protowire.Number(2)
 )
 
-// ReadHead reads the head of a value. It does not look further than it must: what
-// comes after apiVersion and kind may be anything.
+// ReadHead reads the head of a value. A value that is not whole has none: the API
+// server cannot decode it, wherever it is cut short or damaged. Of the rest of JSON and
+// CBOR the syntax is checked, and nothing else.
 func ReadHead(value []byte) Head {
 	var head Head
 	switch {
@@ -56,8 +57,9 @@ func ReadHead(value []byte) Head {
 	return head
 }
 
-// jsonHead reads the fields of the outermost object up to the second of the two:
-// the API server writes them first.
+// jsonHead reads the fields of the outermost object up to the second of the two,
+// which the API server writes first, and checks the syntax of the rest. For values of
+// 8 KB that takes about as long as reading them from a snapshot.
 func jsonHead(value []byte) Head {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
@@ -80,6 +82,9 @@ func jsonHead(value []byte) Head {
 		if err != nil {
 			return Head{}
 		}
+	}
+	if !json.Valid(value) {
+		return Head{}
 	}
 	return head
 }

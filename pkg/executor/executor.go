@@ -41,8 +41,9 @@ type Options struct {
 	// WebhookPatience is how long the rewriting of objects waits for a conversion
 	// webhook that does not answer; 0 means three minutes.
 	WebhookPatience time.Duration
-	// Stored reads from a running etcd what it holds of the CRD's objects. It is
-	// needed for plans with EtcdEndpoints in their intent.
+	// Stored reads from a running etcd what it holds of the CRD's objects, before
+	// anything is trimmed or removed. It is needed for plans with EtcdEndpoints in
+	// their intent; nil for no etcd.
 	Stored func(ctx context.Context) (*lifecycle.Stored, error)
 	// Replan makes the plan for the same intent again, from the CRD as it is
 	// now. It is asked when somebody else changed the CRD meanwhile (rule 4).

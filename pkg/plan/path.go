@@ -16,6 +16,11 @@ const PathStatus = "status"
 
 const blockNoStatus = "path-status"
 
+// NotBeforeShards says why no namespaces go first where the objects are divided, and
+// what to do instead.
+const NotBeforeShards = "the other parts do not wait for these namespaces, and would go on if an object in them failed; " +
+	"migrate each of them beforehand, with --namespace, and then the parts"
+
 // checkRewrite checks what the intent says of how objects are rewritten; it may
 // come from a file.
 func (b *builder) checkRewrite() error {
@@ -35,6 +40,8 @@ func (b *builder) checkRewrite() error {
 		return inputErrorf("the objects of %s are in no namespace: --namespaces-first does not fit", b.state.CRD.Name)
 	case b.intent.Retry != nil:
 		return inputErrorf("--namespaces-first does not fit --retry-from: the report names the objects")
+	case b.intent.Shard != "":
+		return inputErrorf("--namespaces-first does not fit --shard: %s", NotBeforeShards)
 	case b.intent.Namespace != "":
 		return inputErrorf("--namespaces-first does not fit a migration of the namespace %s alone", b.intent.Namespace)
 	}

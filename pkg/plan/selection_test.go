@@ -30,6 +30,7 @@ func TestSelectionThatCanOnlyBeAMistake(t *testing.T) {
 		{"no name of one that goes first", v1alpha1.Intent{NamespacesFirst: []string{"A"}}, nil, "", `"A" cannot be the name of a namespace`},
 		{"objects without a namespace", v1alpha1.Intent{Namespace: "a"}, nil, apiextensionsv1.ClusterScoped, "are in no namespace: --namespace does not fit"},
 		{"no label selector", v1alpha1.Intent{Selector: "a=b=c"}, nil, "", `invalid label selector "a=b=c"`},
+		{"namespaces that go first in one of several parts", v1alpha1.Intent{Shard: "0/3", NamespacesFirst: []string{"a"}}, nil, "", "--namespaces-first does not fit --shard: the other parts do not wait"},
 		{"no shard", v1alpha1.Intent{Shard: "3/3"}, nil, "", "the parts are numbered from 0 to 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -3,22 +3,12 @@ package e2e_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"slices"
 	"strings"
 	"testing"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-
-	"github.com/crdver/kubectl-crdver/pkg/goldenfile"
 	"github.com/crdver/kubectl-crdver/pkg/testbed"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestEngines is about the engines on a server that has no in-tree migration.
 func TestEngines(t *testing.T) {
@@ -100,67 +90,5 @@ func TestShards(t *testing.T) {
 	got := b.must(t, 0, "migrate", name, "--yes")
 	if !strings.Contains(got.stdout, "migrate: 21 objects: 21 already current") {
 		t.Errorf("%s", got)
-	}
-}
-
-// TestManifestJob compares the manifest with its golden, and reads every document
-// the way the server does, where a field that does not exist is an error.
-func TestManifestJob(t *testing.T) {
-	t.Parallel()
-	b := start(t, testbed.InProcessOptions{})
-	name := b.createCRD(t, crontabs("job.example.com", "v1beta1", "v1"))
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{batchv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	// Nothing to do is no Job, unless it is asked for.
-	job := []string{"migrate", name, "--manifest", "job", "--image", "crdver:v1.2.3"}
-	got := b.must(t, 0, job...)
-	contains(t, got.stderr, "Nothing to migrate: the objects of "+name+" are stored at v1beta1", "--force")
-	got.stdoutEmpty(t)
-	contains(t, b.must(t, 0, append(job, "--force")...).stdout, "kind: Job", "- --force")
-	b.must(t, 0, "promote", "v1", name, "--yes", "--until", "set-storage")
-	idle := crontabs("idle.example.com", "v1")
-	got = b.must(t, 0, append(job, b.createCRD(t, idle))...)
-	contains(t, got.stderr, "Nothing to migrate: the objects of "+idle.Name)
-	if strings.Contains(got.stdout, idle.Name) || !strings.Contains(got.stdout, name) {
-		t.Errorf("a Job for another CRD: %s", got)
-	}
-
-	before := b.crd(t, name).ResourceVersion
-	for golden, args := range map[string][]string{
-		"testdata/job.yaml":    {"--job-namespace", "crdver", "--qps", "50"},
-		"testdata/shards.yaml": {"--shards", "3", "--allow-loss", "spec.$(x)"},
-	} {
-		got := b.must(t, 0, append([]string{"migrate", name, "--manifest", "job", "--image", "crdver:v1.2.3"}, args...)...)
-		goldenfile.Compare(t, *update, golden, got.stdout)
-		for document := range strings.SplitSeq(got.stdout, "\n---\n") {
-			if _, _, err := decoder.Decode([]byte(document), nil, nil); err != nil {
-				t.Errorf("%v\n%s", err, document)
-			}
-		}
-		if got.stderr != "" {
-			t.Errorf("stderr: %s", got.stderr)
-		}
-	}
-	if now := b.crd(t, name).ResourceVersion; now != before {
-		t.Error("printing a manifest wrote the CRD")
-	}
-	for _, wrong := range [][]string{
-		{"--manifest", "job"},
-		{"--manifest", "pod", "--image", "x"},
-		{"--manifest", "job", "--image", "x y"},
-		{"--manifest", "job", "--image", "x", "--shards", "0"},
-		{"--manifest", "job", "--image", "x", "--engine", "in-tree"},
-		{"--manifest", "job", "--image", "x", "--job-namespace", "A"},
-		{"--manifest", "job", "--image", "x", "-n", "staging"},
-		{"--image", "x"},
-	} {
-		if got := b.run(t, append([]string{"migrate", name}, wrong...)...); got.code != 1 || got.stdout != "" {
-			t.Errorf("%v: %s", wrong, got)
-		}
 	}
 }

@@ -161,8 +161,16 @@ func TestEtcdDisagrees(t *testing.T) {
 	}
 	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1beta1", "v1"})
 
-	// The etcd of the cluster agrees, by way of a saved plan, too, which says so.
+	// Nor is it trimmed by way of a saved plan that knew of no etcd.
 	plan := filepath.Join(t.TempDir(), "plan.yaml")
+	b.must(t, 0, "migrate", name, "--plan-out", plan)
+	got = b.must(t, 3, "apply", "-f", plan, "--yes", "--etcd-endpoints", other.Endpoint())
+	if !strings.Contains(got.stderr, "("+other.Endpoint()+") holds no object at another version") || !strings.Contains(got.stderr, "etcd holds 1 object at v1beta1, although the verify pass found none") {
+		t.Errorf("%s", got)
+	}
+	b.wantVersions(t, name, []string{"v1beta1", "v1 storage"}, []string{"v1beta1", "v1"})
+
+	// The etcd of the cluster agrees, by way of a saved plan, too, which says so.
 	b.must(t, 0, "retire", "v1beta1", name, "--plan-out", plan, "--etcd-endpoints", b.EmbeddedEtcd().Endpoint())
 	if got := b.must(t, 3, "apply", "-f", plan, "--yes"); !strings.Contains(got.stderr, "pass --etcd-endpoints") {
 		t.Errorf("%s", got)

@@ -5,13 +5,16 @@ package fulltest_test
 import (
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -81,6 +84,38 @@ func testJob(t *testing.T, bed *testbed.Full, _ *subject) {
 	s.runAs(t, account, finish.Spec.Template.Spec.Containers[0].Args...).want(t, 0, "migrated", fmt.Sprintf("migrate: %d objects: %d already current", all, all))
 	if got := fmt.Sprint(s.crd(t).Status.StoredVersions); got != "[v1]" {
 		t.Errorf("storedVersions %s", got)
+	}
+	s.waitsEnd(t, kubectl, manifest.stdout, finish)
+}
+
+// waitsEnd runs the printed commands that wait for the end of a Job, one that failed:
+// they come back, and say that it did.
+func (s *subject) waitsEnd(t *testing.T, kubectl, manifest string, job batchv1.Job) {
+	t.Helper()
+	began := metav1.Now()
+	job.Status.StartTime = &began
+	for _, condition := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: condition, Status: corev1.ConditionTrue, Reason: "PodFailurePolicy"})
+	}
+	if _, err := kubeClient(t, s.bed).BatchV1().Jobs(job.Namespace).UpdateStatus(t.Context(), &job, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var printed []string
+	for line := range strings.Lines(manifest) {
+		if strings.HasPrefix(line, "#   kubectl wait ") && strings.HasSuffix(line, " job/"+job.Name+"\n") {
+			printed = append(printed, strings.TrimPrefix(strings.TrimSpace(line), "#   "))
+		}
+	}
+	if len(printed) != 2 {
+		t.Fatalf("%q in\n%s", printed, manifest)
+	}
+	for i, says := range []string{"condition met", "timed out waiting for the condition"} {
+		command := exec.CommandContext(t.Context(), "sh", "-c", printed[i])
+		command.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
+		out, err := command.CombinedOutput()
+		if (err == nil) != (i == 0) || !strings.Contains(string(out), says) {
+			t.Errorf("%s: %v\n%s", printed[i], err, out)
+		}
 	}
 }
 

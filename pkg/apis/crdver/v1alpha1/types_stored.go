@@ -22,9 +22,11 @@ const (
 	StoredUnreadable StoredState = "unreadable"
 	// StoredEncrypted is unknown: the objects are encrypted at rest.
 	StoredEncrypted StoredState = "encrypted"
-	// StoredUndecodable is unknown: the values are not what an API server writes.
+	// StoredUndecodable is unknown: the values are not what an API server writes, or
+	// say that they are of another group.
 	StoredUndecodable StoredState = "undecodable"
-	// StoredWithoutCRD is a version of a resource that etcd has no CRD of.
+	// StoredWithoutCRD is a version of a resource that etcd has no CRD of, or none that
+	// could be read.
 	StoredWithoutCRD StoredState = "without-crd"
 )
 
@@ -42,8 +44,8 @@ type StoredReport struct {
 	Summary StoredSummary `json:"summary"`
 	// Items are the CRDs, by name or in the order in which they were named.
 	Items []StoredCRD `json:"items"`
-	// UnreadableCRDs are CRDs in etcd that could not be read, with the reason: their
-	// objects are not counted.
+	// UnreadableCRDs are those of the items whose CRD is in etcd and could not be read,
+	// with the reason: which version is right for their objects is not known.
 	UnreadableCRDs []string `json:"unreadableCRDs,omitempty"`
 }
 
@@ -105,12 +107,11 @@ type StoredCRD struct {
 
 // StoredCount counts objects that are persisted at one version.
 type StoredCount struct {
-	// Version is absent where it is unknown. That of another group is
-	// "group/version".
+	// Version is absent where it is unknown.
 	Version string `json:"version,omitempty"`
 	// Encrypted is the provider of objects that are encrypted at rest.
 	Encrypted string `json:"encrypted,omitempty"`
-	// Undecodable is set for values that are not what an API server writes.
+	// Undecodable is set for values that are not what an API server writes for the CRD.
 	Undecodable bool        `json:"undecodable,omitempty"`
 	Objects     int64       `json:"objects"`
 	State       StoredState `json:"state"`
