@@ -350,9 +350,29 @@ func (r *rehearsal) try(ctx context.Context, key types.NamespacedName) (outcome,
 		return err
 	})
 	if err != nil {
+		if there, readErr := r.there(ctx, key, before[0].GetUID(), err); there || readErr != nil {
+			return outcome{}, errors.Join(err, readErr)
+		}
 		return r.failed(key, before[0].GetUID(), err)
 	}
 	return outcome{differences: r.differences(before, after), after: after}, nil
+}
+
+// there reports whether an object is there that a subresource is said not to have: a
+// server that does not know of the subresource answers with the object's own 404.
+func (r *rehearsal) there(ctx context.Context, key types.NamespacedName, uid types.UID, err error) (bool, error) {
+	if r.options.Subresource == "" || !apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	var object *unstructured.Unstructured
+	err = cluster.Retry(ctx, func() (err error) {
+		object, err = r.compare[0].Get(ctx, key)
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && object.GetUID() == uid, err
 }
 
 // noop is the body of the patch that the migration sends.

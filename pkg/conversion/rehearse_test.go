@@ -206,12 +206,24 @@ func TestRehearseAmongWriters(t *testing.T) {
 
 func TestRehearseFails(t *testing.T) {
 	t.Parallel()
-	bed := start(t, testbed.CronTabs("v1beta1", "v1"), 40, testbed.InProcessOptions{}, testbed.ObjectOptions{})
+	crd := testbed.CronTabs("v1beta1", "v1")
+	testbed.Version(crd, "v1").Subresources = nil
+	bed := start(t, crd, 40, testbed.InProcessOptions{}, testbed.ObjectOptions{})
 	c, err := cluster.New(bed.Config(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	options := conversion.RehearseOptions{Resource: crontabResource(), RequestVersion: "v1"}
+
+	// The server's answer is the one for an object that is gone.
+	t.Run("subresource that is not there", func(t *testing.T) {
+		t.Parallel()
+		options := options
+		options.Subresource = "status"
+		if result, err := conversion.Rehearse(t.Context(), c, options); err == nil {
+			t.Errorf("got %+v, want an error", result)
+		}
+	})
 
 	for name, versions := range map[string][2]string{"request": {"v2", "v1"}, "compare": {"v1", "v2"}} {
 		t.Run(name+" version that is not served", func(t *testing.T) {
