@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// scaleShare is which part of the objects the slow ways rewrite in a scale run:
-// they have listed by then, which is what their memory depends on.
+// scaleShare is which part of the objects the serial ways rewrite in a scale run: by
+// then they have listed all, or hold one page after the other.
 const scaleShare = 100
 
 // ScaleResults is what came of a scale run.
