@@ -253,7 +253,7 @@ func (r *run) each(ctx context.Context, objects cluster.Objects, page cluster.Pa
 			}
 			return nil
 		})
-		return total, err //nolint:wrapcheck // The caller wraps it.
+		return total, err
 	}
 	var keys []types.NamespacedName
 	var err error
@@ -268,7 +268,7 @@ func (r *run) each(ctx context.Context, objects cluster.Objects, page cluster.Pa
 	for _, key := range keys {
 		work(key, int64(len(keys)))
 	}
-	return total, err //nolint:wrapcheck // The caller wraps it.
+	return total, err
 }
 
 // files takes the objects of the options.
