@@ -119,7 +119,7 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 // checkNotEmpty refuses an empty value of a flag that narrows what is done, such as
 // that of a variable which is not set: without the flag, everything is done.
 func checkNotEmpty(command *cobra.Command) error {
-	for _, name := range []string{"namespace", "selector", "group", "shard", "namespaces-first", "retry-from", "manifest", "report", "until", "refused-through"} {
+	for _, name := range []string{"namespace", "selector", "group", "shard", "namespaces-first", "retry-from", "manifest", "report", "until", "refused-through", "plan-out", "verify"} {
 		flag := command.Flags().Lookup(name)
 		if flag != nil && flag.Changed && (flag.Value.String() == "" || flag.Value.String() == "[]") {
 			return UsageErrorf(command, "--%s is empty: give it a value, or leave it out", name)

@@ -192,7 +192,7 @@ func (r *run) barrier(ctx context.Context) error {
 	}
 	err := storagemigration.Barrier(ctx, r.Cluster, options)
 	if err != nil {
-		return fmt.Errorf("waiting until the servers persist at %s: %w", c.StorageVersion, err)
+		return r.unlessGone(ctx, fmt.Errorf("waiting until the servers persist at %s: %w", c.StorageVersion, err))
 	}
 	r.baseline = &c
 	return nil
@@ -219,8 +219,8 @@ func (r *run) migrate(ctx context.Context, result *v1alpha1.StepReport) error {
 	if err != nil {
 		return fmt.Errorf("rewriting the objects: %w", err)
 	}
-	err = failures(pass.Counts, pass.Failures)
-	if pass.HeldBack {
+	err = r.unlessGone(ctx, failures(pass.Counts, pass.Failures))
+	if pass.HeldBack && refusal(err) == nil {
 		return &partialError{fmt.Sprintf("an object in %s failed, and the rest was left alone: %s",
 			strings.Join(r.plan.Intent.NamespacesFirst, ", "), err)}
 	}
@@ -251,7 +251,7 @@ func (r *run) verifyPasses(ctx context.Context, result *v1alpha1.StepReport) err
 	if err != nil {
 		return fmt.Errorf("verifying the objects: %w", err)
 	}
-	if err := failures(found.Last.Counts, found.Last.Failures); err != nil {
+	if err := r.unlessGone(ctx, failures(found.Last.Counts, found.Last.Failures)); err != nil {
 		return err
 	}
 	// The proof is about the CRD as it was all the time.

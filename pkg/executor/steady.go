@@ -4,6 +4,10 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // steadyInterval is how often the CRD is looked at while objects are rewritten.
@@ -27,6 +31,10 @@ func (r *run) steady(ctx context.Context) (watched context.Context, end func()) 
 			case <-ticker.C:
 			}
 			found, err := r.Cluster.CRDs().Get(watched, began.Name)
+			if gone := r.isGone(found, err); gone != nil {
+				stop(gone)
+				return
+			}
 			if err == nil && (string(found.UID) != began.UID || found.Generation != began.Generation) {
 				stop(refusef("somebody changed the CRD while objects were rewritten (generation %d, it was %d): nothing more is rewritten; run again to plan from here",
 					found.Generation, began.Generation))
@@ -38,4 +46,28 @@ func (r *run) steady(ctx context.Context) (watched context.Context, end func()) 
 		stop(nil)
 		looking.Wait()
 	}
+}
+
+// isGone returns a refusal where the CRD was deleted, by what a read of it came to.
+func (r *run) isGone(found *apiextensionsv1.CustomResourceDefinition, err error) error {
+	switch {
+	// A balancer without a server answers 404, too, in words of its own.
+	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+		return refusef("the CRD %s is gone: somebody deleted it, and its objects with it", r.expected.Name)
+	case err == nil && string(found.UID) != r.expected.UID:
+		return refusef("the CRD %s was deleted and created again; run again to plan from here", r.expected.Name)
+	}
+	return nil
+}
+
+// unlessGone returns what objects came to, or that the CRD is gone, which says why.
+func (r *run) unlessGone(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	found, readErr := r.Cluster.CRDs().Get(ctx, r.expected.Name)
+	if gone := r.isGone(found, readErr); gone != nil {
+		return gone
+	}
+	return err
 }

@@ -112,6 +112,7 @@ func TestMistakes(t *testing.T) {
 		{"promote v1 " + stable + " --timeout soon", []string{"--timeout"}},
 		{"promote v1 " + stable + " --no-such-flag", []string{"unknown flag: --no-such-flag"}},
 		{"promote v1 " + stable + " --plan-out x --yes", []string{"--plan-out only saves the plan"}},
+		{"promote v1 " + stable + " --plan-out= --yes", []string{"--plan-out is empty: give it a value, or leave it out"}},
 		{"promote v1 " + stable + " --plan-out /nonexistent/plan", []string{"saving the plan: open /nonexistent/plan: no such file or directory"}},
 		{"promote v2 " + stable + " --from v1 -f " + manifest, []string{"from", "filename"}},
 		{"promote v2 " + stable + " -f " + manifest, []string{"empty.yaml"}},

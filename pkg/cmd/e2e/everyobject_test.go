@@ -240,6 +240,7 @@ func TestFieldWrittenWhileNobodyCanLook(t *testing.T) {
 		}
 		if blind.Load() && r.Method == http.MethodPatch && r.URL.Query().Has("dryRun") && path.Base(r.URL.Path) == odd {
 			failure := apierrors.NewInternalError(errors.New(`failed calling webhook "moody.example.com": no answer`)).Status()
+			failure.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"} // Or a client does not look at it.
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(int(failure.Code))
 			_ = json.NewEncoder(w).Encode(failure)

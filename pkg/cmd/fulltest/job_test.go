@@ -109,7 +109,7 @@ func (s *subject) waitsEnd(t *testing.T, kubectl, manifest string, job batchv1.J
 	if len(printed) != 2 {
 		t.Fatalf("%q in\n%s", printed, manifest)
 	}
-	for i, says := range []string{"condition met", "timed out waiting for the condition"} {
+	for i, says := range []string{"condition met", "condition not met"} {
 		command := exec.CommandContext(t.Context(), "sh", "-c", printed[i])
 		command.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
 		out, err := command.CombinedOutput()
