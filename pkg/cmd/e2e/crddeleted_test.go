@@ -31,7 +31,7 @@ func TestCRDIsDeletedMeanwhile(t *testing.T) {
 		next.ServeHTTP(w, r)
 	})
 	got := behind.must(t, 3, "promote", "v1", name, "--yes", "--until", "migrate", "--qps", "8")
-	if out := got.stdout + got.stderr; !strings.Contains(out, "is gone: somebody deleted it") && !strings.Contains(out, "is being deleted") {
+	if out := got.stdout + got.stderr; !strings.Contains(out, "the CRD "+name+" is gone") && !strings.Contains(out, "is being deleted") {
 		t.Error(got)
 	}
 }
