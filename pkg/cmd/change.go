@@ -116,7 +116,7 @@ func (c *changeFlags) validate(command *cobra.Command) error {
 	return nil
 }
 
-// checkNotEmpty refuses an empty value of a flag that narrows what is done, such as
+// checkNotEmpty refuses an empty value of a flag that makes a command do less, such as
 // that of a variable which is not set: without the flag, everything is done.
 func checkNotEmpty(command *cobra.Command) error {
 	for _, name := range []string{"namespace", "selector", "group", "shard", "namespaces-first", "retry-from", "manifest", "report", "until", "refused-through", "plan-out", "verify"} {

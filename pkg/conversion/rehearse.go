@@ -218,14 +218,7 @@ func (r *rehearsal) choose(ctx context.Context) ([]place, error) {
 
 // chooseNamed returns the sample of the objects that are named, or all of them.
 func (r *rehearsal) chooseNamed() []place {
-	named := r.options.Named
-	sampler := newSampler(r.options.Sample)
-	if r.options.Every {
-		sampler = newSampler(len(named))
-	}
-	for _, object := range named {
-		sampler.add(object.NamespacedName)
-	}
+	sampler := samplerOf(r.options.Named, r.options.Every, r.options.Sample)
 	r.expect(sampler.total)
 	return sampler.sample()
 }

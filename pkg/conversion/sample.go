@@ -124,13 +124,22 @@ func Choose(
 	return sampler.names(), sampler.total, nil
 }
 
-// ChooseNamed does so with objects that are known.
-func ChooseNamed(named []cluster.ObjectID, limit int) ([]types.NamespacedName, int64) {
+// ChooseNamed does so with objects that are known; every takes all of them.
+func ChooseNamed(named []cluster.ObjectID, every bool, limit int) ([]types.NamespacedName, int64) {
+	sampler := samplerOf(named, every, limit)
+	return sampler.names(), sampler.total
+}
+
+// samplerOf returns a sampler that has seen objects which are known.
+func samplerOf(named []cluster.ObjectID, every bool, limit int) *sampler {
+	if every {
+		limit = len(named)
+	}
 	sampler := newSampler(limit)
 	for _, object := range named {
 		sampler.add(object.NamespacedName)
 	}
-	return sampler.names(), sampler.total
+	return sampler
 }
 
 func (s *sampler) names() []types.NamespacedName {

@@ -15,10 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// retiredAnnotation is that of package plan, with the versions that were removed.
-const retiredAnnotation = "crdver.dev/retired"
+	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
+)
 
 // definition is what counts of a CRD, which is the same in v1 and v1beta1, but
 // that v1beta1 may have a single spec.version.
@@ -27,7 +26,7 @@ type definition struct {
 		Name        string    `json:"name"`
 		UID         types.UID `json:"uid"`
 		Annotations struct {
-			// Retired is kept and nothing else is: others are as large as the CRD.
+			// Retired is v1alpha1.AnnotationRetired. It is kept and nothing else is: others are as large as the CRD.
 			Retired string `json:"crdver.dev/retired"`
 		} `json:"annotations"`
 	} `json:"metadata"`
@@ -138,7 +137,7 @@ func decodeDefinition(value []byte) (*apiextensionsv1.CustomResourceDefinition, 
 func (d definition) crd() *apiextensionsv1.CustomResourceDefinition {
 	var annotations map[string]string
 	if retired := d.Metadata.Annotations.Retired; retired != "" {
-		annotations = map[string]string{retiredAnnotation: retired}
+		annotations = map[string]string{v1alpha1.AnnotationRetired: retired}
 	}
 	one := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: d.Metadata.Name, UID: d.Metadata.UID, Annotations: annotations},

@@ -10,7 +10,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crdver/kubectl-crdver/pkg/apis/crdver/v1alpha1"
@@ -153,8 +152,7 @@ func (r *run) stillThere(ctx context.Context, unserved string) error {
 // Any other error is returned as it is.
 func (r *run) gone(found *apiextensionsv1.CustomResourceDefinition, err error) error {
 	switch {
-	// A balancer without a server answers 404, too, in words of its own.
-	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+	case deleted(err):
 		r.report.Brownout.Gone = true
 		return refusef("the CRD %s is gone: somebody deleted it", r.expected.Name)
 	case err != nil:

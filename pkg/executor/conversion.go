@@ -41,7 +41,7 @@ func (r *run) trip(ctx context.Context, c crd.CRD, from string) error {
 	if err != nil {
 		return fmt.Errorf("sending objects through the conversion webhook: %w", err)
 	}
-	if !r.rehearsal.Every && trip.Objects < trip.Total && trip.Total > roundtrip.MigrationSample {
+	if !roundtrip.Whole(trip, *r.rehearsal) {
 		r.warn("what the conversion webhook loses was tried on %d of %s: --rehearse-all takes every one", trip.Objects, english.Plural(trip.Total, "object"))
 	}
 	for _, open := range trip.Open {

@@ -48,11 +48,16 @@ func (r *run) steady(ctx context.Context) (watched context.Context, end func()) 
 	}
 }
 
+// deleted tells whether an error of a read of the CRD says that it was deleted. A
+// balancer without a server answers 404, too, in words of its own.
+func deleted(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
 // isGone returns a refusal where the CRD was deleted, by what a read of it came to.
 func (r *run) isGone(found *apiextensionsv1.CustomResourceDefinition, err error) error {
 	switch {
-	// A balancer without a server answers 404, too, in words of its own.
-	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+	case deleted(err):
 		return refusef("the CRD %s is gone: somebody deleted it, and its objects with it", r.expected.Name)
 	case err == nil && string(found.UID) != r.expected.UID:
 		return refusef("the CRD %s was deleted and created again; run again to plan from here", r.expected.Name)

@@ -94,8 +94,7 @@ func addTrip(observations *lifecycle.Observations, from string, rehearsal conver
 	}
 	found.From = append(found.From, from)
 	found.Sampled, found.Failed, found.Total = min(found.Sampled, sent), max(found.Failed, failed), max(found.Total, trip.Total)
-	whole := rehearsal.Every || trip.Total <= roundtrip.MigrationSample
-	found.Complete = found.Complete && err == nil && whole && failed == 0 && len(trip.Open) == 0
+	found.Complete = found.Complete && err == nil && roundtrip.Whole(trip, rehearsal) && failed == 0 && len(trip.Open) == 0
 	found.Lost = merge(found.Lost, roundtrip.Lost(trip))
 }
 

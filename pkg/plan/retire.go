@@ -13,7 +13,7 @@ import (
 // RetiredAnnotation lists the versions that this tool removed from a CRD. It is
 // written in the same patch as the removal, so that running retire again can
 // tell "done" from "mistyped".
-const RetiredAnnotation = "crdver.dev/retired"
+const RetiredAnnotation = v1alpha1.AnnotationRetired
 
 // Retired reports whether this tool removed the version from the CRD.
 func Retired(annotations map[string]string, version string) bool {

@@ -64,15 +64,14 @@ func (r *run) object(ctx context.Context, key types.NamespacedName, at placed, t
 // many as the options say, spread over the list, where total is known, and otherwise
 // every tenth.
 func (r *run) closely(at placed, total int64) bool {
-	const part = 10
 	if r.options.Closely == 0 || r.unreachable.Load() != nil {
 		return true
 	}
-	every := int64(part)
+	stride := int64(10)
 	if total > 0 {
-		every = max(1, total/int64(r.options.Closely))
+		stride = max(1, total/int64(r.options.Closely))
 	}
-	return at.index%every == 0
+	return at.index%stride == 0
 }
 
 // sentFrom returns the versions that objects are sent from.

@@ -18,6 +18,12 @@ func ForMigration(c crd.CRD, from string, rehearsal conversion.RehearseOptions) 
 	}
 }
 
+// Whole reports whether the objects of a rehearsal were to be sent all, and not a
+// sample of them.
+func Whole(trip *v1alpha1.RoundTrip, rehearsal conversion.RehearseOptions) bool {
+	return rehearsal.Every || trip.Total <= MigrationSample
+}
+
 // Lost returns what a conversion loses or changes in live objects. What a schema
 // prunes is left out: the rehearsal of a rewrite reports it. Where the webhook could not
 // be called from here, what the server's own dry runs lose is all there is to know, and

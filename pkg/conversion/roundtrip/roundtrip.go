@@ -257,12 +257,9 @@ func (r *run) each(ctx context.Context, objects cluster.Objects, page cluster.Pa
 	}
 	var keys []types.NamespacedName
 	var err error
-	switch {
-	case o.Named != nil && o.All:
-		keys, total = conversion.ChooseNamed(o.Named, len(o.Named))
-	case o.Named != nil:
-		keys, total = conversion.ChooseNamed(o.Named, o.Sample)
-	default:
+	if o.Named != nil {
+		keys, total = conversion.ChooseNamed(o.Named, o.All, o.Sample)
+	} else {
 		keys, total, err = conversion.Choose(ctx, objects, page, o.Filter, o.Sample)
 	}
 	for _, key := range keys {

@@ -36,6 +36,10 @@ const (
 	AnnotationStoredVersions = "crdver.dev/stored-versions"
 )
 
+// AnnotationRetired lists the versions that this tool removed from a CRD, separated by
+// commas.
+const AnnotationRetired = "crdver.dev/retired"
+
 // SVMStep is what a step does with StorageVersionMigrations
 // (storagemigration.k8s.io).
 type SVMStep struct {
